@@ -1,0 +1,27 @@
+"""One way to get random numbers."""
+
+import numpy as np
+
+from pmlkit._typing import RandomState
+
+__all__ = ["generator"]
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """Return a numpy Generator for any of scikit-learn's kinds of `random_state`.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+        An int gives the same numbers every time; a Generator is used as it is;
+        a RandomState is asked once for a seed; None gives fresh numbers.
+
+    Examples
+    --------
+    >>> from pmlkit._random import generator
+    >>> int(generator(0).integers(100)) == int(generator(0).integers(100))
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)

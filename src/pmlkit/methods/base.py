@@ -1,0 +1,202 @@
+"""What every method has in common: validation, containers, thresholds, confidences.
+
+A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and writes two
+functions on clean arrays, ``_fit`` and ``_scores``. Everything else is here, once.
+"""
+
+import logging
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit.methods import labels
+from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
+from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
+
+__all__ = ["BasePML", "Learned"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a method's ``_fit`` hands back.
+
+    Attributes
+    ----------
+    confidence : array aligned with ``Y.data``
+        How likely each candidate is true, in [0, 1].
+    scores : array of shape (n_rows, n_labels)
+        Scores of the training rows, made without the row's own labels where the method can;
+        the threshold is chosen on them.
+    objective : array, optional
+        The trace of what the method minimises.
+    n_iter : int, optional
+        How many iterations it took.
+    """
+
+    confidence: FloatArray
+    scores: FloatArray
+    objective: FloatArray | None = None
+    n_iter: int | None = None
+
+
+class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of all methods that learn from candidate labels."""
+
+    threshold: str | float
+
+    _uses_unlabelled: ClassVar[bool] = False
+    """Whether rows without candidates reach ``_fit``; otherwise they are left out."""
+
+    _natural_cut: ClassVar[float] = 0.5
+    """The score at which the method is undecided."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"threshold": THRESHOLD_CONSTRAINT}
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        # Left False: scikit-learn's multi-output check wants `decision_function(X) > 0` to be the
+        # prediction, which would forbid ranking scores that are probabilities. See docs/architecture.md.
+        tags.target_tags.multi_output = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+            Candidate labels: 1 where a label was given to a row. A DataFrame's column names
+            become `label_names_`. A row without any candidate is unlabelled. (With a single
+            label there are no unlabelled rows: 0 means that the label is absent. A 1-D `y` of
+            two classes is such a single label.)
+
+        Returns
+        -------
+        self
+        """
+        self._fit_checked(X, y)
+        return self
+
+    @with_callbacks
+    def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        self._validate_params()
+        given = labels.describe(y)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
+        )
+        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        Y, classes = labels.indicator(y)
+        progress = Progress(self, self._n_tasks(Y), X, y)
+        labelled = _labelled_rows(Y)
+        used = np.ones_like(labelled) if self._uses_unlabelled else labelled
+        if not used.all():
+            logger.info("%s leaves out %d rows without candidates.", type(self).__name__, (~used).sum())
+            X, Y_used = X[used], Y[used]
+        else:
+            Y_used = Y
+        options = {}
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
+            options["sample_weight"] = weight[used]
+        learned = self._fit(X, Y_used, progress, **options)
+        progress.close()
+
+        self.classes_ = classes
+        self.label_names_ = np.asarray(given.names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self._labels_given_as = given.kind
+        self._label_dtype = given.dtype
+        # Same pattern as Y: rows that were left out have no candidates.
+        self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
+        has_candidates = _labelled_rows(Y_used)
+        rule = fit_threshold(
+            self.threshold,
+            learned.scores[has_candidates],
+            Y_used[has_candidates],
+            learned.confidence,
+            natural_cut=self._natural_cut,
+        )
+        self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
+        self._at_least_one = rule.at_least_one
+        if learned.objective is not None:
+            self.objective_ = learned.objective
+        if learned.n_iter is not None:
+            self.n_iter_ = learned.n_iter
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Score every label for every row; higher means more likely.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_labels)
+            For a 1-D `y`: shape (n_rows,), with the threshold subtracted, as scikit-learn has it.
+        """
+        check_is_fitted(self)
+        scores = self._scores_checked(X)
+        return self._rule().margin(scores)[:, 0] if self._labels_given_as == "1d" else scores
+
+    def predict(self, X: Any) -> Any:
+        """Give every row a set of labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        label_sets : indicator of shape (n_rows, n_labels)
+            In the same kind of container as the candidates that `fit` was given.
+        """
+        check_is_fitted(self)
+        scores = self._scores_checked(X)
+        rule = self._rule()
+        if self._labels_given_as == "1d":
+            return self.classes_[(rule.margin(scores)[:, 0] > 0).astype(int)]
+        return labels.as_given(
+            rule.label_sets(scores), self._labels_given_as, self._label_dtype, self.label_names_, like=X
+        )
+
+    def _scores_checked(self, X: Any) -> FloatArray:
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._scores(sparse.csr_array(X) if sparse.issparse(X) else X)
+
+    def _rule(self) -> LabelRule:
+        return LabelRule(self.threshold_weights_, self.threshold_offset_, self._at_least_one)
+
+    def _n_tasks(self, Y: CSR) -> int:
+        """Return how often ``_fit`` calls ``progress.step`` at the most."""
+        return 1
+
+    @abstractmethod
+    def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
+        """Learn from clean arrays: X float, Y a CSR array of ones with sorted indices."""
+
+    @abstractmethod
+    def _scores(self, X: Features) -> FloatArray:
+        """Score clean rows."""
+
+
+def _labelled_rows(Y: CSR) -> BoolArray:
+    """Return which rows have a candidate; with one label, all have."""
+    if Y.shape[1] == 1:
+        return np.ones(Y.shape[0], dtype=bool)
+    labelled: BoolArray = np.diff(Y.indptr) > 0
+    if not labelled.any():
+        raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
+    return labelled

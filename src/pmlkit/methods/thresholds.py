@@ -1,0 +1,123 @@
+"""From ranking scores to label sets: one set of strategies that every method shares.
+
+Every strategy ends as the same simple rule: a row's threshold is a linear function of the
+row's scores, ``scores @ weights + offset`` (all strategies but ``"size"`` have no weights: one
+number serves all rows), a label is given when its score reaches the threshold, and
+``at_least_one`` adds the best label where no score does.
+"""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pmlkit._typing import CSR, BoolArray, FloatArray
+
+__all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
+
+THRESHOLDS = ("cardinality", "at_least_one", "size")
+"""The named strategies; a number is a fixed threshold."""
+
+THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, None, None, closed="neither")]
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """A fitted threshold.
+
+    Attributes
+    ----------
+    weights : array of shape (n_labels,)
+    offset : float
+    at_least_one : bool
+    """
+
+    weights: FloatArray
+    offset: float
+    at_least_one: bool
+
+    def margin(self, scores: FloatArray) -> FloatArray:
+        """Return how far each score lies above its row's threshold."""
+        if not self.weights.any():
+            return np.asarray(scores - self.offset)
+        return np.asarray(scores - (scores @ self.weights + self.offset)[:, None])
+
+    def label_sets(self, scores: FloatArray) -> BoolArray:
+        """Return the indicator of the labels that each row is given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pmlkit.methods.thresholds import LabelRule
+        >>> rule = LabelRule(np.zeros(3), 0.5, at_least_one=True)
+        >>> rule.label_sets(np.array([[0.1, 0.3, 0.2], [0.6, 0.7, 0.0]])).astype(int)
+        array([[0, 1, 0],
+               [1, 1, 0]])
+        """
+        given = self.margin(scores) >= 0
+        # With one label, "at least one" would always say yes.
+        if self.at_least_one and scores.shape[1] > 1:
+            bare = np.flatnonzero(~given.any(axis=1))
+            given[bare, np.argmax(scores[bare], axis=1)] = True
+        return given
+
+
+def fit_threshold(
+    threshold: str | float, scores: FloatArray, Y: CSR, confidence: FloatArray, *, natural_cut: float
+) -> LabelRule:
+    """Choose the rule from training rows and their candidates; the truth is never seen.
+
+    Parameters
+    ----------
+    threshold : {"cardinality", "at_least_one", "size"} or float
+        - ``"cardinality"``: one threshold for all scores, such that training rows get as many
+          labels on average as the confidences say that they have (the noise-corrected
+          cardinality), and each row at least one;
+        - ``"at_least_one"``: the method's natural cut, and each row at least one;
+        - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
+          candidates: each training row's best threshold, regressed on its scores;
+        - a number: that fixed threshold; a row may stay without a label.
+    scores : array of shape (n_rows, n_labels)
+        Scores of training rows.
+    Y : CSR array of shape (n_rows, n_labels)
+        Their candidates.
+    confidence : array aligned with ``Y.data``
+    natural_cut : float
+        The score at which the method is undecided.
+    """
+    none = np.zeros(scores.shape[1])
+    if not isinstance(threshold, str):
+        return LabelRule(none, float(threshold), at_least_one=False)
+    if scores.shape[1] == 1 or threshold == "at_least_one":
+        return LabelRule(none, natural_cut, at_least_one=True)
+    if threshold == "size":
+        weights, offset = _size_predictor(scores, Y)
+        return LabelRule(weights, offset, at_least_one=False)
+    return LabelRule(none, _cardinality_cut(scores, float(confidence.sum())), at_least_one=True)
+
+
+def _cardinality_cut(scores: FloatArray, n_wanted: float) -> float:
+    """Return the cut that leaves `n_wanted` of all the scores above it, as near as ties allow."""
+    flat = np.sort(scores, axis=None)
+    n_above = int(np.clip(round(n_wanted), 1, len(flat) - 1))
+    return float((flat[-n_above] + flat[-n_above - 1]) / 2)
+
+
+def _size_predictor(scores: FloatArray, Y: CSR) -> tuple[FloatArray, float]:
+    """Regress each row's best threshold on its scores (minimum-norm least squares).
+
+    The candidate thresholds of a row are the midpoints of its sorted scores, 0.1 below the
+    smallest and 0.1 above the largest; the first one with the fewest errors counts.
+    """
+    order = np.argsort(scores, axis=1, kind="stable")
+    ascending = np.take_along_axis(scores, order, axis=1)
+    relevant = np.take_along_axis(Y.toarray() > 0, order, axis=1)
+    zero = np.zeros((len(scores), 1))
+    missed = np.hstack([zero, np.cumsum(relevant, axis=1)])
+    false = np.hstack([zero, np.cumsum(~relevant[:, ::-1], axis=1)])[:, ::-1]
+    cuts = np.hstack([ascending[:, :1] - 0.1, (ascending[:, 1:] + ascending[:, :-1]) / 2, ascending[:, -1:] + 0.1])
+    target = np.take_along_axis(cuts, np.argmin(missed + false, axis=1)[:, None], axis=1)[:, 0]
+    solution = np.linalg.lstsq(np.hstack([scores, np.ones_like(zero)]), target, rcond=None)[0]
+    return solution[:-1], float(solution[-1])

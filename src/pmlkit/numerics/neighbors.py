@@ -1,0 +1,67 @@
+"""Nearest neighbours with a tie rule that does not depend on the search tree."""
+
+import numpy as np
+from sklearn.metrics import pairwise_distances_chunked
+from sklearn.neighbors import NearestNeighbors
+
+from pmlkit._typing import Features, FloatArray, IntArray
+
+__all__ = ["nearest"]
+
+
+def nearest(index: NearestNeighbors, k: int, X: Features | None = None) -> tuple[FloatArray, IntArray]:
+    """Return the k nearest indexed rows, nearest first, equal distances by row number.
+
+    Parameters
+    ----------
+    index : NearestNeighbors
+        Fitted on the rows to search.
+    k : int
+        Must be smaller than the number of indexed rows when `X` is None.
+    X : array or CSR array, optional
+        The rows that ask. None: the indexed rows themselves, each leaving itself out.
+
+    Returns
+    -------
+    distance, neighbor : arrays of shape (n_rows, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import NearestNeighbors
+    >>> from pmlkit.numerics.neighbors import nearest
+    >>> index = NearestNeighbors().fit(np.array([[0.0], [1.0], [1.0], [3.0]]))
+    >>> nearest(index, 2)[1].tolist()
+    [[1, 2], [2, 0], [1, 0], [1, 2]]
+    """
+    n_indexed = index.n_samples_fit_
+    available = n_indexed if X is not None else n_indexed - 1
+    k = min(k, available)
+    distance, neighbor = index.kneighbors(X, n_neighbors=min(k + 1, available))
+    order = np.lexsort((neighbor, distance), axis=1)
+    distance, neighbor = np.take_along_axis(distance, order, 1), np.take_along_axis(neighbor, order, 1)
+    if distance.shape[1] > k:
+        # Only where the cut falls between equals can the search have kept the wrong ones.
+        tied = np.flatnonzero(distance[:, k] == distance[:, k - 1])
+        distance, neighbor = distance[:, :k].copy(), neighbor[:, :k].copy()
+        _settle_ties(index, X, tied, distance, neighbor)
+    return distance, neighbor
+
+
+def _settle_ties(
+    index: NearestNeighbors, X: Features | None, tied: IntArray, distance: FloatArray, neighbor: IntArray
+) -> None:
+    """Search the tied rows again by brute force, in place, with a stable order."""
+    if not len(tied):
+        return
+    k = distance.shape[1]
+    asking = (index._fit_X if X is None else X)[tied]
+    done = 0
+    for block in pairwise_distances_chunked(asking, index._fit_X):
+        rows = tied[done : done + len(block)]
+        if X is None:
+            block[np.arange(len(rows)), rows] = np.inf
+        best = np.argsort(block, axis=1, kind="stable")[:, :k]
+        neighbor[rows] = best
+        distance[rows] = np.take_along_axis(block, best, 1)
+        done += len(block)

@@ -1,0 +1,123 @@
+"""Proximal operators and projections, each a pure function on arrays."""
+
+import numpy as np
+from scipy import linalg
+
+from pmlkit._typing import FloatArray, IntArray
+
+__all__ = ["nuclear_prox", "project_rows_to_simplex", "soft_threshold"]
+
+
+def soft_threshold(A: FloatArray, amount: float) -> FloatArray:
+    """Shrink every entry towards zero: the proximal operator of ``amount * sum |a|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.prox import soft_threshold
+    >>> soft_threshold(np.array([-3.0, 0.5, 2.0]), 1.0)
+    array([-2.,  0.,  1.])
+    """
+    return np.asarray(np.sign(A) * np.maximum(np.abs(A) - amount, 0.0))
+
+
+def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
+    """Shrink every singular value: the proximal operator of the nuclear norm.
+
+    Parameters
+    ----------
+    A : array of shape (m, k)
+    amount : float
+
+    Returns
+    -------
+    shrunk : array of shape (m, k)
+        ``U max(S - amount, 0) V'``.
+    singular_values : array
+        Those of `shrunk` that are not zero, largest first: their sum is its nuclear norm and
+        their number its rank.
+
+    Notes
+    -----
+    Only the smaller of the two Gram matrices is diagonalised, and only the part of its spectrum
+    above the threshold, so that the cost is that of two thin products. Singular values below about
+    1e-8 of the largest cannot be told from zero this way; where such a value would survive, that
+    is where `amount` is that small, a full SVD is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.prox import nuclear_prox
+    >>> shrunk, values = nuclear_prox(np.diag([3.0, 1.0]), 2.0)
+    >>> np.abs(shrunk.round(12)), values.round(12)
+    (array([[1., 0.],
+           [0., 0.]]), array([1.]))
+    """
+    if A.shape[0] < A.shape[1]:
+        shrunk, values = nuclear_prox(A.T, amount)
+        return shrunk.T, values
+    gram = A.T @ A
+    ceiling = float(np.trace(gram))
+    if amount <= 1e-5 * np.sqrt(ceiling):
+        U, s, Vt = linalg.svd(A, full_matrices=False, check_finite=False)
+        kept = s > amount
+        values = s[kept] - amount
+        return np.asarray((U[:, kept] * values) @ Vt[kept]), values
+    if ceiling <= amount * amount:
+        return np.zeros_like(A), np.zeros(0, dtype=A.dtype)
+    squared, V = linalg.eigh(gram, subset_by_value=(amount * amount, np.inf), driver="evr", check_finite=False)
+    s, V = np.sqrt(squared[::-1]), V[:, ::-1]
+    shrink = 1.0 - amount / s
+    return np.asarray(((A @ V) * shrink) @ V.T), s - amount
+
+
+def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float | FloatArray = 1.0) -> FloatArray:
+    """Project every row of a sparse pattern on ``{p >= 0, sum p = total}``.
+
+    Parameters
+    ----------
+    values : array of shape (n_cells,)
+        The cells of all rows, one row after the other (the ``data`` of a CSR array).
+    indptr : array of shape (n_rows + 1,)
+        Where each row begins (the ``indptr`` of that CSR array). Empty rows are allowed.
+    total : float or array of shape (n_rows,), default=1.0
+
+    Returns
+    -------
+    projected : array of shape (n_cells,)
+
+    Notes
+    -----
+    All rows at once: cells are sorted by (row, -value), and the largest number of cells that stay
+    positive is found from their running sums (Held, Wolfe and Crowder 1974).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.prox import project_rows_to_simplex
+    >>> project_rows_to_simplex(np.array([0.9, 0.3, 5.0]), np.array([0, 2, 3]))
+    array([0.8, 0.2, 1. ])
+    """
+    sizes = np.diff(indptr)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    mass = np.broadcast_to(np.asarray(total, dtype=float), len(sizes))
+    descending = values[np.lexsort((-values, row))]
+    # Sums within the row, without the rounding of a sum over all rows.
+    place = np.arange(len(values)) - np.repeat(indptr[:-1], sizes)
+    running = _running_sums(descending, sizes, indptr)
+    stays = descending * (place + 1) > running - mass[row]
+    n_positive = np.bincount(row[stays], minlength=len(sizes))
+    occupied = sizes > 0
+    last = indptr[:-1][occupied] + n_positive[occupied] - 1
+    shift = np.zeros(len(sizes))
+    shift[occupied] = (running[last] - mass[occupied]) / n_positive[occupied]
+    return np.asarray(np.maximum(values - shift[row], 0.0))
+
+
+def _running_sums(values: FloatArray, sizes: IntArray, indptr: IntArray) -> FloatArray:
+    """Return cumulative sums that start anew in each row."""
+    if not len(values):
+        return values
+    sums = np.cumsum(values)
+    before = np.concatenate([[0.0], sums])[indptr[:-1]]
+    return np.asarray(sums - np.repeat(before, sizes))
