@@ -3,13 +3,15 @@
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.mlknn import MLkNN
+from pmlkit.methods.pml_lfc import PMLLFC
 
-__all__ = ["CandidateLogistic", "MLkNN", "all_methods", "summary"]
+__all__ = ["CandidateLogistic", "MLkNN", "PMLLFC", "all_methods", "summary"]
 
 # The order in which methods are listed: baselines first, then by year of publication.
 _METHODS: tuple[type[BasePML], ...] = (
     CandidateLogistic,
     MLkNN,
+    PMLLFC,
 )
 
 

@@ -6,7 +6,7 @@ functions on clean arrays, ``_fit`` and ``_scores``. Everything else is here, on
 
 import logging
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -58,6 +58,10 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _natural_cut: ClassVar[float] = 0.5
     """The score at which the method is undecided."""
 
+    _one_label_as_two: ClassVar[bool] = False
+    """Whether a single label is learned as two that exclude each other, "present" and "absent";
+    scores are then the difference of the two. For methods that compare a row's labels."""
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {"threshold": THRESHOLD_CONSTRAINT}
 
     def __sklearn_tags__(self) -> Any:
@@ -107,12 +111,20 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             X, Y_used = X[used], Y[used]
         else:
             Y_used = Y
+        self._paired = self._one_label_as_two and Y.shape[1] == 1
+        if self._paired:
+            Y_used = labels.present_and_absent(Y_used)
         options = {}
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
             options["sample_weight"] = weight[used]
         learned = self._fit(X, Y_used, progress, **options)
         progress.close()
+        if self._paired:
+            learned = replace(
+                learned, confidence=learned.confidence[Y_used.indices == 0], scores=_difference(learned.scores)
+            )
+            Y_used = Y
 
         self.classes_ = classes
         self.label_names_ = np.asarray(given.names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
@@ -126,7 +138,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             learned.scores[has_candidates],
             Y_used[has_candidates],
             learned.confidence,
-            natural_cut=self._natural_cut,
+            natural_cut=0.0 if self._paired else self._natural_cut,
         )
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
@@ -174,7 +186,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
     def _scores_checked(self, X: Any) -> FloatArray:
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._scores(sparse.csr_array(X) if sparse.issparse(X) else X)
+        scores = self._scores(sparse.csr_array(X) if sparse.issparse(X) else X)
+        return _difference(scores) if self._paired else scores
 
     def _rule(self) -> LabelRule:
         return LabelRule(self.threshold_weights_, self.threshold_offset_, self._at_least_one)
@@ -190,6 +203,11 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @abstractmethod
     def _scores(self, X: Features) -> FloatArray:
         """Score clean rows."""
+
+
+def _difference(scores: FloatArray) -> FloatArray:
+    """Return "present" minus "absent"."""
+    return np.asarray(scores[:, :1] - scores[:, 1:])
 
 
 def _labelled_rows(Y: CSR) -> BoolArray:

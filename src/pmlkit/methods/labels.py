@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from pmlkit._typing import CSR, BoolArray
 
-__all__ = ["Given", "as_given", "describe", "indicator"]
+__all__ = ["Given", "as_given", "describe", "indicator", "present_and_absent"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,12 @@ def _one_label(y: Any) -> tuple[CSR, Any]:
     if len(classes) < 2:
         raise ValueError(f"y holds only one class ({classes[0]!r}): a single label needs rows with and without it.")
     return sparse.csr_array((y == classes[1]).astype(np.float64)[:, None]), classes
+
+
+def present_and_absent(Y: CSR) -> CSR:
+    """Return a single label as two labels that exclude each other."""
+    present = Y.toarray()
+    return sparse.csr_array(np.hstack([present, 1.0 - present]))
 
 
 def as_given(label_sets: BoolArray, kind: str, dtype: str, names: Any, *, like: Any) -> Any:

@@ -1,6 +1,7 @@
 """Folds decided by what the rows contain, not by where they stand."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import Features, IntArray
@@ -61,7 +62,7 @@ def _fill_evenly(filled: IntArray, n_items: int) -> IntArray:
     return fold[np.argsort(level, kind="stable")[:n_items]]
 
 
-def _row_hash(X: Features, seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _row_hash(X: Features, seed: int) -> NDArray[np.uint64]:
     """Hash rows by a sum over their non-zero cells, which no order or storage can change."""
     rows = sparse.csr_array(X)
     # float32 bits: the same row in float64 and float32 must land in the same fold.
@@ -73,4 +74,4 @@ def _row_hash(X: Features, seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint
         cell ^= cell >> np.uint64(32)
         cell = np.where(values == 0, np.uint64(0), cell * _MIX)
         total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(cell, dtype=np.uint64)])
-        return total[rows.indptr[1:]] - total[rows.indptr[:-1]]
+        return np.asarray(total[rows.indptr[1:]] - total[rows.indptr[:-1]])

@@ -1,0 +1,393 @@
+r"""PML-LFC: features and labels collaborate, confidences and predictor are learned together.
+
+.. math::
+
+    \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
+        + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}
+
+P are the confidences, W the predictor, :math:`A = S \circ C` the similarity of rows by features (a
+Gaussian kernel) and by candidates (their cosine); H leaves out the diagonal. The paper's equations
+are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to be corrected.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import joblib
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pmlkit._random import generator
+from pmlkit._typing import CSR, Features, FloatArray, RandomState
+from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.progress import Progress
+from pmlkit.numerics.confidence_step import (
+    ConfidenceProblem,
+    ConfidenceState,
+    Fitted,
+    multiplicative_step,
+    projected_step,
+)
+from pmlkit.numerics.gaussian import mean_distance
+from pmlkit.numerics.low_rank import Basis, LowRankFit, eigenbasis, fit_low_rank
+from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+from pmlkit.numerics.similarity import Compare, KernelApprox, RowSimilarity, cells_of_product, row_similarity
+
+__all__ = ["PMLLFC"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What does not depend on alpha, beta and lambda."""
+
+    X: Features
+    Y: CSR
+    weight: FloatArray
+    basis: Basis
+    similarity: RowSimilarity
+    width: float
+    key: str | None
+
+
+@dataclass(frozen=True)
+class _Solution:
+    low_rank: LowRankFit
+    state: ConfidenceState
+    objective: FloatArray
+    n_iter: int
+
+
+def _solve(
+    data: _Prepared,
+    *,
+    alpha: float,
+    beta: float,
+    row_sum_weight: float,
+    row_sum: str,
+    joint: bool,
+    max_iter: int,
+    tol: float,
+    w_tol: float,
+    progress: Progress,
+    start: tuple[FloatArray, FloatArray] | None = None,
+) -> _Solution:
+    """Alternate predictor and confidences (algorithm 1 of the paper), the objective never rising.
+
+    `start` holds a solution and confidences of an earlier problem on the same data.
+    """
+    problem = ConfidenceProblem(
+        data.Y, data.weight, data.similarity, beta, row_sum_weight if row_sum == "penalty" else 0.0
+    )
+    state = problem.state(problem.uniform() if start is None else start[1])
+    step = 1.0
+
+    def improve(state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
+        nonlocal step
+        if row_sum == "penalty":
+            return multiplicative_step(problem, state, fitted)
+        state, step = projected_step(problem, state, fitted, 2.0 * step)
+        return state
+
+    def predictor(state: ConfidenceState, start: FloatArray | None, tol: float) -> LowRankFit:
+        target = data.basis.project(problem.matrix(state.confidence))
+        return fit_low_rank(
+            data.basis, target, float(data.weight @ state.row_norm2), alpha, start=start, tol=tol, max_iter=5000
+        )
+
+    if not joint:
+        return _solve_apart(improve, problem, state, predictor, max_iter, tol, w_tol, progress)
+    low_rank = predictor(state, None if start is None else start[0], _rough(w_tol))
+    fitted = _fitted(data, low_rank)
+    trace = [problem.value(state, fitted) + alpha * low_rank.nuclear_norm]
+    for n_iter in range(1, max_iter + 1):
+        state = improve(state, fitted)
+        after_confidences = problem.value(state, fitted) + alpha * low_rank.nuclear_norm
+        last = progress.step() or n_iter == max_iter or abs(trace[-1] - after_confidences) <= tol * abs(trace[-1])
+        refitted = predictor(state, low_rank.solution, w_tol if last else _rough(w_tol))
+        new_fitted = _fitted(data, refitted)
+        after_predictor = problem.value(state, new_fitted) + alpha * refitted.nuclear_norm
+        if after_predictor <= after_confidences:
+            low_rank, fitted = refitted, new_fitted
+        trace += [after_confidences, min(after_predictor, after_confidences)]
+        if last:
+            break
+    return _Solution(low_rank, state, np.asarray(trace), n_iter)
+
+
+def _solve_apart(
+    improve: Callable[[ConfidenceState, Fitted | None], ConfidenceState],
+    problem: ConfidenceProblem,
+    state: ConfidenceState,
+    predictor: Callable[[ConfidenceState, FloatArray | None, float], LowRankFit],
+    max_iter: int,
+    tol: float,
+    w_tol: float,
+    progress: Progress,
+) -> _Solution:
+    """Run the ablation nJ: the confidences to the end, without a predictor, then the predictor."""
+    trace = [problem.value(state, None)]
+    while len(trace) <= max_iter:
+        state = improve(state, None)
+        trace.append(problem.value(state, None))
+        if progress.step() or abs(trace[-2] - trace[-1]) <= tol * abs(trace[-2]):
+            break
+    return _Solution(predictor(state, None, w_tol), state, np.asarray(trace), len(trace) - 1)
+
+
+def _rough(w_tol: float) -> float:
+    """Return the tolerance until the last step: confidences listen to the predictor only a little."""
+    return min(100.0 * w_tol, 1e-2)
+
+
+def _fitted(data: _Prepared, low_rank: LowRankFit) -> Fitted:
+    coefficients = data.basis.coefficients(low_rank.solution)
+    norm2 = float(np.vdot(low_rank.solution, data.basis.gram(low_rank.solution)))
+    return Fitted(cells_of_product(data.X, coefficients, data.Y), norm2)
+
+
+class PMLLFC(BasePML):
+    r"""PML-LFC: confidences and a low-rank predictor, learned together from features and labels.
+
+    Two rows with similar features and similar candidates should have similar confidences, and a
+    linear predictor of low rank should agree with the confidences:
+
+    .. math::
+
+        \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
+            + \lambda \|P 1 - 1\|^2 .
+
+    Parameters
+    ----------
+    alpha : float, default=10.0
+        Weight of the predictor's nuclear norm. The paper uses 10.
+    beta : float, default=10.0
+        Weight of the similarity of pairs. The paper uses 10.
+    row_sum_weight : float, default=10.0
+        The paper's lambda, which it never states: how strongly a row's confidences are held to
+        sum to one. Not used with ``row_sum="simplex"``.
+    similarity : {"both", "features", "labels"}, default="both"
+        What makes rows similar. ``"features"`` is the paper's ablation oF, ``"labels"`` oL.
+    joint : bool, default=True
+        False is the ablation nJ: the confidences are learned first, without the predictor (run
+        `max_iter` up and `tol` down to take them to convergence), then the predictor once.
+    bandwidth : {"mean", "paper"} or float, default="mean"
+        Width of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
+        is n times larger, so that all rows are equally similar and features play no part.
+    normalize : {"unit", "standard"} or None, default="unit"
+        Scale rows to unit length, or divide columns by their standard deviation, or neither (the
+        paper says nothing, and alpha depends on the scale).
+    kernel_approx : {"auto", "exact", "features"}, default="auto"
+        How products with the similarity are made: exactly (one kernel block a label), through a
+        feature map of the kernel in linear time, or by size: exact up to 16.8 million kernel cells.
+    row_sum : {"penalty", "simplex"}, default="penalty"
+        Hold row sums to one by the penalty of the paper's update rule, or exactly, by projection.
+    beta_scale : {"paper", "pairs"}, default="paper"
+        With ``"pairs"`` beta is divided by the number of rows, so that the pairs of a row weigh as
+        much as the row's own fit; as printed, they outweigh it by about n and the confidences
+        hardly listen to the predictor.
+    max_iter : int, default=10
+        Outer iterations: one step of the confidences and one of the predictor each.
+    tol : float, default=1e-4
+        Stop when the objective changes by less, relatively. 0 runs all iterations.
+    w_tol : float, default=1e-6
+        Relative duality gap to which the predictor is solved at the end (a hundred times that
+        before).
+    warm_start : bool, default=False
+        Start from the last solution and keep what alpha and beta do not change, when fitted again
+        on the same data: for a grid of alpha and beta. Keeps the kernel blocks in memory.
+    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
+        paper reports a Hamming loss but no threshold.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the landmarks of the feature map, and the rows of the mean distance above 6,000 rows.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features, n_labels)
+        The predictor, in the scale of the normalised features.
+    label_confidence_ : CSR array of shape (n_rows, n_labels)
+        P, cut at 1.
+    objective_ : array
+        The objective at the start and after every half step; it never rises. (Of the pairs alone
+        where ``joint=False``.)
+    n_iter_ : int
+        Outer iterations.
+    rank_ : int
+        Rank of `coef_`.
+    bandwidth_ : float
+        Width of the Gaussian kernel.
+    kernel_approx_ : str
+        "exact", "features" or "mixed".
+    optimality_gap_ : float
+        The predictor's objective is at most this share of itself above its optimum.
+    label_names_, classes_, n_features_in_
+        See :class:`~pmlkit.methods.base.BasePML`.
+
+    Notes
+    -----
+    Rows without candidates are left out: their confidences are all zero by definition, so they
+    would only pull the predictor towards zero. Sparse features stay sparse.
+
+    References
+    ----------
+    .. [1] T. Yu, G. Yu, J. Wang and M. Guo, "Partial Multi-label Learning with Label and Feature
+       Collaboration", DASFAA 2020.
+
+    Examples
+    --------
+    >>> from pmlkit import PMLLFC
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300, random_state=0)
+    >>> model = PMLLFC(random_state=0).fit(strips.X, strips.Y)
+    >>> bool((model.objective_[1:] <= model.objective_[:-1]).all())
+    True
+    """
+
+    _one_label_as_two: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BasePML._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "row_sum_weight": [Interval(Real, 0, None, closed="left")],
+        "similarity": [StrOptions({"both", "features", "labels"})],
+        "joint": ["boolean"],
+        "bandwidth": [StrOptions({"mean", "paper"}), Interval(Real, 0, None, closed="neither")],
+        "normalize": [StrOptions({"unit", "standard"}), None],
+        "kernel_approx": [StrOptions({"auto", "exact", "features"})],
+        "row_sum": [StrOptions({"penalty", "simplex"})],
+        "beta_scale": [StrOptions({"paper", "pairs"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "w_tol": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 10.0,
+        beta: float = 10.0,
+        row_sum_weight: float = 10.0,
+        similarity: Compare = "both",
+        joint: bool = True,
+        bandwidth: Literal["mean", "paper"] | float = "mean",
+        normalize: Normalize = "unit",
+        kernel_approx: KernelApprox = "auto",
+        row_sum: Literal["penalty", "simplex"] = "penalty",
+        beta_scale: Literal["paper", "pairs"] = "paper",
+        max_iter: int = 10,
+        tol: float = 1e-4,
+        w_tol: float = 1e-6,
+        warm_start: bool = False,
+        threshold: str | float = "cardinality",
+        random_state: RandomState = None,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.row_sum_weight = row_sum_weight
+        self.similarity = similarity
+        self.joint = joint
+        self.bandwidth = bandwidth
+        self.normalize = normalize
+        self.kernel_approx = kernel_approx
+        self.row_sum = row_sum
+        self.beta_scale = beta_scale
+        self.max_iter = max_iter
+        self.tol = tol
+        self.w_tol = w_tol
+        self.warm_start = warm_start
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+            Candidate labels, see :meth:`BasePML.fit`.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight 2 counts as two equal rows, a row of weight 0 as none.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_checked(X, y, sample_weight)
+        return self
+
+    def _n_tasks(self, Y: CSR) -> int:
+        return int(self.max_iter)
+
+    def _fit(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None = None) -> Learned:
+        data, start = self._prepare(X, Y, sample_weight)
+        total = data.weight.sum()
+        beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
+        solution = _solve(
+            data,
+            alpha=self.alpha,
+            beta=beta,
+            row_sum_weight=self.row_sum_weight,
+            row_sum=self.row_sum,
+            joint=self.joint,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            w_tol=self.w_tol,
+            progress=progress,
+            start=start,
+        )
+        self.coef_ = data.basis.coefficients(solution.low_rank.solution)
+        self.rank_ = solution.low_rank.rank
+        self.bandwidth_ = data.width
+        self.kernel_approx_ = data.similarity.chosen
+        self.optimality_gap_ = solution.low_rank.gap
+        confidence = solution.state.confidence
+        if self.warm_start:
+            self._warm = (data, (solution.low_rank.solution, confidence))
+        scores = np.asarray(data.X @ self.coef_)
+        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
+
+    def _prepare(
+        self, X: Features, Y: CSR, sample_weight: FloatArray | None
+    ) -> tuple[_Prepared, tuple[FloatArray, FloatArray] | None]:
+        """Do all that alpha and beta do not change; with `warm_start`, only once for the same data."""
+        key = None
+        if self.warm_start:
+            key = joblib.hash(
+                (X, Y, sample_weight, self.normalize, self.similarity, self.bandwidth, self.kernel_approx)
+            )
+            if hasattr(self, "_warm") and self._warm[0].key == key:
+                return self._warm
+        rng = generator(self.random_state)
+        self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
+        X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
+        weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
+        width = self._width(X, weight, rng)
+        similarity = row_similarity(
+            X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
+        )
+        return _Prepared(X, Y, weight, eigenbasis(X, weight), similarity, width, key), None
+
+    def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        width = mean_distance(X, weight, rng)
+        if width == 0.0:
+            logger.info("All rows have the same features: they are all equally similar.")
+            return 1.0
+        return width * float(weight.sum()) if self.bandwidth == "paper" else width
+
+    def _scores(self, X: Features) -> FloatArray:
+        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_warm"}

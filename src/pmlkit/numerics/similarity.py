@@ -1,0 +1,309 @@
+r"""Products with a similarity between rows, where only candidates are needed.
+
+PML-LFC compares rows by features and labels, :math:`A = S \circ C`. Its updates need
+:math:`(AP)_{ik}` only where label k is a candidate of row i, and P is zero off the candidates, so
+
+.. math:: (AP)_{ik} = \sum_{j \in J_k} A_{ij} P_{jk}, \qquad J_k = \{j : k \text{ is a candidate of } j\}.
+
+No n x n matrix is needed: a block a label serves the rare labels exactly, a kernel feature map the
+frequent ones in linear time, and the similarity by labels alone is a product of thin matrices.
+All functions here hold confidences as the ``data`` of a CSR array with the candidates' pattern.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit.numerics.gaussian import gaussian_block, nystrom_features
+
+__all__ = ["Compare", "KernelApprox", "RowSimilarity", "cells_of_product", "row_similarity"]
+
+logger = logging.getLogger(__name__)
+
+Compare = Literal["both", "features", "labels"]
+KernelApprox = Literal["auto", "exact", "features"]
+
+EXACT_CELLS = 2**24
+"""Kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
+N_FEATURES = 256
+"""Size of the kernel feature map."""
+_BLOCK_CELLS = 2**23
+
+
+@dataclass(frozen=True)
+class RowSimilarity:
+    """A similarity A between different rows, restricted to the candidates.
+
+    Attributes
+    ----------
+    times : callable
+        Confidences to ``sum over j != i of w_j A_ij P_jk``, both as arrays aligned with ``Y.data``.
+    sum_of_squares : float
+        The sum of ``w_i w_j A_ij ** 2`` over pairs of different rows (estimated from a sample of
+        rows where the feature map is used: a constant of the objective).
+    chosen : str
+        "exact" or "features", or "mixed" where rare labels are exact and frequent ones mapped.
+    reason : str
+        Why, in a sentence.
+    """
+
+    times: Callable[[FloatArray], FloatArray]
+    sum_of_squares: float
+    chosen: str
+    reason: str
+
+
+def row_similarity(
+    X: Features,
+    Y: CSR,
+    weight: FloatArray,
+    *,
+    compare: Compare,
+    width: float,
+    approx: KernelApprox = "auto",
+    rng: np.random.Generator,
+) -> RowSimilarity:
+    """Prepare products with the similarity between rows.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+    Y : CSR array of shape (n_rows, n_labels)
+        Candidates; every row has one.
+    weight : array of shape (n_rows,)
+    compare : {"both", "features", "labels"}
+        A is the Gaussian kernel S of the features, the cosine C of the candidates, or their product.
+    width : float
+        Width of the Gaussian kernel.
+    approx : {"auto", "exact", "features"}
+        ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells.
+        Otherwise labels with at most four times `N_FEATURES` rows are exact and the others use
+        the feature map.
+    rng : Generator
+        Draws the landmarks of the feature map.
+    """
+    if compare == "labels":
+        return _by_labels(Y, weight)
+    sizes = np.bincount(Y.indices, minlength=Y.shape[1])
+    cells = int((sizes.astype(np.int64) ** 2).sum())
+    mapped = np.zeros(Y.shape[1], dtype=bool)
+    if approx == "features" or (approx == "auto" and cells > EXACT_CELLS):
+        mapped = sizes > (4 * N_FEATURES if approx == "auto" else 0)
+    reason = f"exact products need {cells:,} kernel cells; up to {EXACT_CELLS:,} are computed exactly."
+    if approx != "auto":
+        reason = f'kernel_approx="{approx}" was asked for.'
+    n_mapped = int(mapped.sum())
+    chosen = "exact" if not n_mapped else "features" if n_mapped == (sizes > 0).sum() else "mixed"
+    logger.info("Row similarity: %s (%d of %d labels mapped): %s", chosen, n_mapped, len(sizes), reason)
+
+    exact_times, squares = _exact(X, Y, weight, compare, width, ~mapped & (sizes > 0))
+    if not n_mapped:
+        if compare == "features":
+            squares = _all_squares(X, weight, width)
+        return RowSimilarity(exact_times, squares, chosen, reason)
+    mapped_times = _mapped(X, Y, weight, compare, width, mapped, rng)
+    squares = _sampled_squares(X, Y, weight, compare, width, rng)
+    return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen, reason)
+
+
+def cells_of_product(left: CSR, right: FloatArray, pattern: CSR) -> FloatArray:
+    """Return the cells of ``left @ right`` that `pattern` holds, in row blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.similarity import cells_of_product
+    >>> pattern = sparse.csr_array(np.eye(2))
+    >>> cells_of_product(pattern, np.array([[1.0, 2.0], [3.0, 4.0]]), pattern)
+    array([1., 4.])
+    """
+    cells = np.empty(pattern.nnz)
+    step = max(1, _BLOCK_CELLS // right.shape[1])
+    for first in range(0, pattern.shape[0], step):
+        last = min(first + step, pattern.shape[0])
+        begin, end = pattern.indptr[first], pattern.indptr[last]
+        local = np.repeat(np.arange(last - first), np.diff(pattern.indptr[first : last + 1]))
+        cells[begin:end] = np.asarray(left[first:last] @ right)[local, pattern.indices[begin:end]]
+    return cells
+
+
+def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
+    """Return, label after label, the cells and their rows, and where each label begins."""
+    order = np.argsort(Y.indices, kind="stable")
+    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[order]
+    begin = np.concatenate([[0], np.cumsum(np.bincount(Y.indices, minlength=Y.shape[1]))])
+    return order, rows, begin
+
+
+def _unit_labels(Y: CSR) -> CSR:
+    """Return the candidates with rows of unit length: their products are cosines."""
+    root = 1.0 / np.sqrt(np.diff(Y.indptr))
+    return sparse.csr_array((np.repeat(root, np.diff(Y.indptr)), Y.indices, Y.indptr), shape=Y.shape)
+
+
+def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
+    """C = ŶŶ' exactly, through the q x q matrix Ŷ'P."""
+    unit = _unit_labels(Y)
+    cell_weight = np.repeat(weight, np.diff(Y.indptr))
+
+    def times(p: FloatArray) -> FloatArray:
+        weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
+        return cells_of_product(unit, (unit.T @ weighted).toarray(), Y) - cell_weight * p
+
+    gram = unit.T @ sparse.csr_array((cell_weight * unit.data, Y.indices, Y.indptr), shape=Y.shape)
+    squares = float((gram.data**2).sum()) - float((weight**2).sum())
+    return RowSimilarity(times, squares, "exact", "the similarity of labels is a product of thin matrices.")
+
+
+def _exact(
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray
+) -> tuple[Callable[[FloatArray], FloatArray], float]:
+    """One kernel block a label, kept while `EXACT_CELLS` last and made anew each time beyond."""
+    order, rows, begin = _rows_by_label(Y)
+    root = 1.0 / np.sqrt(np.diff(Y.indptr))
+    squares = 0.0
+    kept: dict[int, FloatArray] = {}
+    n_kept = 0
+
+    def blocks(k: int) -> Iterator[tuple[slice, FloatArray, float]]:
+        """Yield the label's kernel, some rows at a time, and the sum of its squares."""
+        J = rows[begin[k] : begin[k + 1]]
+        step = max(1, EXACT_CELLS // len(J))
+        for first in range(0, len(J), step):
+            some = slice(first, min(first + step, len(J)))
+            block = gaussian_block(X[J[some]], X[J], width)
+            block[np.arange(len(block)), np.arange(some.start, some.stop)] = 0.0
+            square = 0.0
+            if compare == "both":
+                shared = (Y[J[some]] @ Y[J].T).toarray()
+                block *= shared
+                block *= root[J[some], None]
+                block *= root[J]
+                # A pair stands in the block of every label that it shares: count it once.
+                square = float(weight[J[some]] @ (block**2 / shared) @ weight[J])
+            yield some, block, square
+
+    for k in np.flatnonzero(labels).tolist():
+        size = int(begin[k + 1] - begin[k])
+        for _, block, square in blocks(k):
+            squares += square
+        if n_kept + size**2 <= EXACT_CELLS:
+            kept[k] = block
+            n_kept += size**2
+
+    def times(p: FloatArray) -> FloatArray:
+        result = np.zeros_like(p)
+        by_label = p[order] * weight[rows]
+        for k in np.flatnonzero(labels).tolist():
+            cells = slice(begin[k], begin[k + 1])
+            if k in kept:
+                result[order[cells]] = kept[k] @ by_label[cells]
+            else:
+                for some, block, _ in blocks(k):
+                    result[order[cells][some]] = block @ by_label[cells]
+        return result
+
+    return times, squares
+
+
+def _mapped(
+    X: Features,
+    Y: CSR,
+    weight: FloatArray,
+    compare: Compare,
+    width: float,
+    labels: FloatArray,
+    rng: np.random.Generator,
+) -> Callable[[FloatArray], FloatArray]:
+    r"""S ≈ ΦΦ': linear in the number of rows.
+
+    With C, the sum over shared labels c splits: :math:`(AP)_{ik} = \sum_{c \in L_i} \varphi_i^T T_{c,k}`,
+    :math:`T_{c,k} = \sum_{j : c \in L_j} \varphi_j P_{jk}`, where :math:`\varphi_i` is the row's feature
+    divided by :math:`\sqrt{|L_i|}`.
+    """
+    features = nystrom_features(X, width, N_FEATURES, weight, rng)
+    sizes = np.diff(Y.indptr)
+    own = np.einsum("ij,ij->i", features, features).astype(np.float64)
+    if compare == "both":
+        features /= np.sqrt(sizes)[:, None].astype(np.float32)
+    n_rows, n_labels = Y.shape
+    columns = np.flatnonzero(labels)
+    step = max(256, _BLOCK_CELLS // n_labels)
+    blocks = [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
+    by_block = [Y[rows].tocsc() for rows in blocks] if compare == "both" else []
+    cell_weight = np.repeat(weight, sizes)
+    cell_own = np.repeat(own, sizes)
+    # T has a slice for each shared label: columns are taken in groups so that it stays small.
+    group_size = max(1, int(2**26 // (features.shape[1] * (n_labels if compare == "both" else 1))))
+    groups = [columns[first : first + group_size] for first in range(0, len(columns), group_size)]
+
+    def shared_labels(b: int) -> list[IntArray]:
+        csc = by_block[b]
+        return [csc.indices[csc.indptr[c] : csc.indptr[c + 1]] for c in range(n_labels)]
+
+    def times(p: FloatArray) -> FloatArray:
+        weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
+        result = np.zeros_like(p)
+        for group in groups:
+            sums = np.zeros((n_labels if compare == "both" else 1, features.shape[1], len(group)), dtype=np.float32)
+            for b, rows in enumerate(blocks):
+                dense = weighted[rows][:, group].toarray().astype(np.float32)
+                if compare == "features":
+                    sums[0] += features[rows].T @ dense
+                    continue
+                block = features[rows]
+                for c, J in enumerate(shared_labels(b)):
+                    sums[c] += block[J].T @ dense[J]
+            place = np.full(n_labels, -1)
+            place[group] = np.arange(len(group))
+            for b, rows in enumerate(blocks):
+                block = features[rows]
+                if compare == "features":
+                    answer = block @ sums[0]
+                else:
+                    answer = np.zeros((len(block), len(group)), dtype=np.float32)
+                    for c, J in enumerate(shared_labels(b)):
+                        answer[J] += block[J] @ sums[c]
+                begin, end = Y.indptr[rows.start], Y.indptr[rows.stop]
+                local = np.repeat(np.arange(len(block)), sizes[rows])
+                column = place[Y.indices[begin:end]]
+                wanted = np.flatnonzero(column >= 0)
+                result[begin + wanted] = answer[local[wanted], column[wanted]]
+        asked = labels[Y.indices]
+        result[asked] -= (cell_weight * cell_own * p)[asked]
+        return result
+
+    return times
+
+
+def _all_squares(X: Features, weight: FloatArray, width: float) -> float:
+    """Sum the squared kernel over all pairs of different rows."""
+    total = 0.0
+    for first in range(0, X.shape[0], 512):
+        rows = slice(first, first + 512)
+        block = gaussian_block(X[rows], X, width / np.sqrt(2.0))
+        block[np.arange(len(block)), first + np.arange(len(block))] = 0.0
+        total += float(weight[rows] @ (block @ weight))
+    return total
+
+
+def _sampled_squares(
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, rng: np.random.Generator
+) -> float:
+    """Estimate the sum of squares from the pairs among a thousand rows."""
+    n_rows = X.shape[0]
+    chosen = np.sort(rng.choice(n_rows, min(1000, n_rows), replace=False))
+    block = gaussian_block(X[chosen], X[chosen], width)
+    if compare == "both":
+        unit = _unit_labels(Y[chosen])
+        block *= (unit @ unit.T).toarray()
+    np.fill_diagonal(block, 0.0)
+    sampled = float(weight[chosen] @ block**2 @ weight[chosen])
+    pairs = len(chosen) * (len(chosen) - 1)
+    return sampled * n_rows * (n_rows - 1) / pairs if pairs else 0.0
