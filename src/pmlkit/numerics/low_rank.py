@@ -2,18 +2,20 @@ r"""Least squares with a nuclear-norm penalty, with a certificate.
 
 .. math:: \min_W \; \|X W - P\|_F^2 + \alpha \|W\|_*
 
-The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` a gradient is a
-diagonal scaling, so that an accelerated step costs one scaling and one shrinkage of singular values,
-whatever the number of rows. Where neither side of X is small enough to diagonalise, the same steps
-are taken with products by X.
+The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` the quadratic part
+is diagonal, so that a step costs a scaling and a shrinkage of singular values, whatever the number of
+rows, and splitting the two parts (ADMM) needs few steps. Where neither side of X is small enough to
+diagonalise, accelerated proximal gradient steps are taken with products by X. Both stop by the same
+certificate, a duality gap.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.prox import nuclear_prox
@@ -22,6 +24,8 @@ __all__ = ["Basis", "LowRankFit", "eigenbasis", "fit_low_rank"]
 
 LARGEST_DIAGONALISED = 4096
 """The smaller side of X up to which its Gram matrix is diagonalised."""
+
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -34,22 +38,28 @@ class Basis:
         Multiplies a coefficient matrix by X'X, in these coordinates.
     largest : float
         The largest eigenvalue of X'X.
+    norm2 : float
+        The sum of its eigenvalues: the squared Frobenius norm of X.
     project : callable
         Brings targets P (CSR) to these coordinates: X'P, rotated.
     coefficients : callable
         Brings a solution back to the features' coordinates.
-    size : int
-        The number of coordinates.
+    mean : array of shape (n_features,)
+        What X was centred by; zeros where it was not.
+    eigenvalues : array, optional
+        Those of X'X where the coordinates are its eigenvectors.
     """
 
     gram: Callable[[FloatArray], FloatArray]
     largest: float
+    norm2: float
     project: Callable[[CSR], FloatArray]
     coefficients: Callable[[FloatArray], FloatArray]
-    size: int
+    mean: FloatArray
+    eigenvalues: FloatArray | None = None
 
 
-def eigenbasis(X: Features, weight: FloatArray | None = None) -> Basis:
+def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = False) -> Basis:
     """Diagonalise X'X (or XX' where there are fewer rows than features) once.
 
     Parameters
@@ -57,65 +67,82 @@ def eigenbasis(X: Features, weight: FloatArray | None = None) -> Basis:
     X : dense array or CSR array of shape (n_rows, n_features)
     weight : array of shape (n_rows,), optional
         Row weights of the squared loss.
+    center : bool, default=False
+        Take the columns less their mean (without making a sparse X dense).
 
     Examples
     --------
     >>> import numpy as np
     >>> from pmlkit.numerics.low_rank import eigenbasis
     >>> basis = eigenbasis(np.diag([2.0, 1.0]))
-    >>> basis.largest, basis.size
-    (4.0, 2)
+    >>> basis.largest, basis.norm2
+    (4.0, 5.0)
     """
     n_rows, n_features = X.shape
-    root = np.ones(n_rows) if weight is None else np.sqrt(weight)
-    weighted = _scale_rows(X, root)
+    weight = np.ones(n_rows) if weight is None else weight
+    total = weight.sum()
+    mean = np.asarray(weight @ X / total) if center else np.zeros(n_features)
+
+    def correlate(A: FloatArray) -> FloatArray:
+        """Return X'A for the centred X."""
+        return np.asarray(X.T @ A - np.outer(mean, A.sum(axis=0)))
+
+    def project_plain(P: CSR) -> FloatArray:
+        weighted = sparse.csr_array(sparse.diags_array(weight) @ P)
+        return _dense(X.T @ weighted) - np.outer(mean, weighted.sum(axis=0))
+
     if min(n_rows, n_features) > LARGEST_DIAGONALISED:
-        return _plain_basis(weighted, root)
-    by_features = n_features <= n_rows
-    gram = weighted.T @ weighted if by_features else weighted @ weighted.T
-    eigenvalues, vectors = linalg.eigh(
-        gram.toarray() if sparse.issparse(gram) else gram, driver="evd", overwrite_a=True, check_finite=False
-    )
+        return _plain_basis(X, weight, mean, correlate, project_plain)
+    root = np.sqrt(weight)
+    if n_features <= n_rows:
+        gram = _dense(X.T @ _scale_rows(X, weight)) - total * np.outer(mean, mean)
+    else:
+        gram = _dense(X @ X.T)
+        shift = X @ mean
+        gram -= shift[:, None] + shift - mean @ mean
+        gram *= np.outer(root, root)
+    eigenvalues, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     # What lies below is rounding: the solution has nothing there.
     kept = eigenvalues > 1e-13 * max(eigenvalues[-1], 0.0) * len(eigenvalues)
     eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
-    size = len(eigenvalues)
-    largest = float(eigenvalues[-1]) if size else 0.0
     scale = eigenvalues[:, None]
-
-    def gram_times(M: FloatArray) -> FloatArray:
-        return np.asarray(scale * M)
-
-    if by_features:
-
-        def project(P: CSR) -> FloatArray:
-            return np.asarray(vectors.T @ _dense(weighted.T @ _scale_rows(P, root)))
-
-        def coefficients(M: FloatArray) -> FloatArray:
-            return np.asarray(vectors @ M)
+    singular = np.sqrt(scale)
+    if n_features <= n_rows:
+        project, coefficients = (lambda P: vectors.T @ project_plain(P)), (lambda M: vectors @ M)
     else:
-        singular = np.sqrt(scale)
-
-        def project(P: CSR) -> FloatArray:
-            return np.asarray(singular * (_scale_rows(P, root).T @ vectors).T)
-
-        def coefficients(M: FloatArray) -> FloatArray:
-            return np.asarray(weighted.T @ (vectors @ (M / singular)))
-
-    return Basis(gram_times, largest, project, coefficients, size)
-
-
-def _plain_basis(X: Features, root: FloatArray) -> Basis:
-    """Leave the coordinates as they are and multiply by X where needed."""
-    largest = float(svds(X, k=1, return_singular_vectors=False, v0=np.ones(min(X.shape)))[0]) ** 2
-    # The estimate may fall short of the true value by its own tolerance; a step must not.
+        weighted = root[:, None] * vectors
+        # The left vectors of a centred X sum to zero: P need not be centred.
+        project = lambda P: singular * (P.T @ weighted).T  # noqa: E731
+        coefficients = lambda M: correlate(weighted @ (M / singular))  # noqa: E731
     return Basis(
-        gram=lambda M: np.asarray(X.T @ (X @ M)),
-        largest=largest * 1.001,
-        project=lambda P: _dense(X.T @ _scale_rows(P, root)),
-        coefficients=lambda M: M,
-        size=X.shape[1],
+        gram=lambda M: scale * M,
+        largest=float(eigenvalues.max(initial=0.0)),
+        norm2=float(eigenvalues.sum()),
+        project=project,
+        coefficients=coefficients,
+        mean=mean,
+        eigenvalues=eigenvalues,
     )
+
+
+def _plain_basis(
+    X: Features,
+    weight: FloatArray,
+    mean: FloatArray,
+    correlate: Callable[[FloatArray], FloatArray],
+    project: Callable[[CSR], FloatArray],
+) -> Basis:
+    """Leave the coordinates as they are and multiply by X where needed."""
+
+    def gram(M: FloatArray) -> FloatArray:
+        return correlate(weight[:, None] * (X @ M - mean @ M))
+
+    operator = LinearOperator((X.shape[1],) * 2, matvec=lambda v: gram(v[:, None])[:, 0], dtype=np.float64)
+    largest = float(eigsh(operator, k=1, v0=np.ones(X.shape[1]), tol=1e-3, return_eigenvectors=False)[0])
+    squared = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    norm2 = float(weight @ squared - weight.sum() * mean @ mean)
+    # The estimate may fall short by its tolerance; a step must not be too long.
+    return Basis(gram, largest * 1.002, norm2, project, lambda M: M, mean)
 
 
 @dataclass(frozen=True)
@@ -131,6 +158,8 @@ class LowRankFit:
     n_iter : int
     trace : array
         The objective after each step.
+    multiplier, penalty : array, float
+        Where a next, similar problem starts best (ADMM only).
     """
 
     solution: FloatArray
@@ -140,6 +169,8 @@ class LowRankFit:
     gap: float
     n_iter: int
     trace: FloatArray
+    multiplier: FloatArray | None = None
+    penalty: float = 0.0
 
 
 def fit_low_rank(
@@ -148,14 +179,12 @@ def fit_low_rank(
     target_norm2: float,
     alpha: float,
     *,
-    start: FloatArray | None = None,
+    start: LowRankFit | None = None,
     tol: float = 1e-6,
-    max_iter: int = 1000,
+    max_iter: int = 5000,
+    solver: Literal["auto", "admm", "accelerated"] = "auto",
 ) -> LowRankFit:
-    r"""Minimise :math:`\|XW - P\|^2 + \alpha\|W\|_*` by accelerated proximal gradient.
-
-    Equations 4 to 8 of the PML-LFC paper, with the momentum of Ji and Ye (2009), a restart where
-    the momentum points uphill, and a duality gap that certifies the result.
+    r"""Minimise :math:`\|XW - P\|^2 + \alpha\|W\|_*` (equation 3 of the PML-LFC paper).
 
     Parameters
     ----------
@@ -165,11 +194,15 @@ def fit_low_rank(
     target_norm2 : float
         The (weighted) squared norm of P.
     alpha : float
-    start : array of shape (size, n_labels), optional
-        Where to begin.
+        Positive.
+    start : LowRankFit, optional
+        The solution of a similar problem in the same basis.
     tol : float, default=1e-6
         Stop when the relative duality gap is below.
-    max_iter : int, default=1000
+    max_iter : int, default=5000
+    solver : {"auto", "admm", "accelerated"}, default="auto"
+        ADMM needs an eigenbasis, and then a fraction of the steps of the paper's accelerated
+        proximal gradient; "auto" takes it where there is one.
 
     Examples
     --------
@@ -182,16 +215,35 @@ def fit_low_rank(
     >>> fit.rank, round(fit.objective, 6)
     (1, 9.0)
     """
-    M = np.zeros_like(target) if start is None else start
     if basis.largest == 0.0 or not target.any():
         return LowRankFit(np.zeros_like(target), 0.0, 0, target_norm2, 0.0, 0, np.array([target_norm2]))
+    if solver == "accelerated" or basis.eigenvalues is None:
+        return _accelerated(basis, target, target_norm2, alpha, start, tol, max_iter)
+    return _admm(basis, basis.eigenvalues[:, None], target, target_norm2, alpha, start, tol, max_iter)
+
+
+def _accelerated(
+    basis: Basis,
+    target: FloatArray,
+    target_norm2: float,
+    alpha: float,
+    start: LowRankFit | None,
+    tol: float,
+    max_iter: int,
+) -> LowRankFit:
+    """Accelerated proximal gradient (equations 4 to 8).
+
+    With the momentum of Ji and Ye (2009), and a restart where the momentum points uphill.
+    """
+    M = np.zeros_like(target) if start is None else start.solution
     step = 1.0 / (2.0 * basis.largest)
-    shrink = _Shrinkage(alpha * step)
-    Z, momentum, trace = M, 1.0, []
-    gap, next_check = np.inf, 5
-    for n_iter in range(1, max_iter + 1):
+    shrink = _Shrinkage()
+    Z, momentum = M, 1.0
+    trace: list[float] = []
+    next_check = 3
+    while True:
         previous = M
-        M, values = shrink(Z - 2.0 * step * (basis.gram(Z) - target))
+        M, values = shrink(Z - 2.0 * step * (basis.gram(Z) - target), alpha * step)
         change = M - previous
         if np.vdot(Z - M, change) > 0:
             momentum = 1.0
@@ -200,16 +252,61 @@ def fit_low_rank(
         momentum = next_momentum
         gram_M = basis.gram(M)
         fit = float(np.vdot(M, gram_M) - 2.0 * np.vdot(M, target)) + target_norm2
-        nuclear = float(values.sum())
-        trace.append(fit + alpha * nuclear)
-        if n_iter >= next_check or n_iter == max_iter:
+        trace.append(fit + alpha * float(values.sum()))
+        if len(trace) >= min(next_check, max_iter):
             gap = _relative_gap(M, gram_M, target, target_norm2, alpha, fit, trace[-1])
-            if gap <= tol:
+            if gap <= tol or len(trace) >= max_iter:
                 break
             # A check costs about as much as a step: look again when a linear rate could have got there.
-            next_check = n_iter + max(3, n_iter // 6)
-            shrink.be_careful(len(trace) > 30 and trace[-1] >= trace[-4])
-    return LowRankFit(M, nuclear, len(values), trace[-1], gap, n_iter, np.asarray(trace))
+            next_check = len(trace) + max(3, len(trace) // 6)
+    return LowRankFit(M, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace))
+
+
+def _admm(
+    basis: Basis,
+    eigenvalues: FloatArray,
+    target: FloatArray,
+    target_norm2: float,
+    alpha: float,
+    start: LowRankFit | None,
+    tol: float,
+    max_iter: int,
+) -> LowRankFit:
+    """Split the quadratic part, diagonal here, from the nuclear norm.
+
+    Over-relaxed, with a penalty that keeps primal and dual residuals of a size (Boyd et al. 2011).
+    """
+    typical = max(float(np.median(eigenvalues)), 1e-4 * basis.largest)
+    first_penalty = 2.0 * np.sqrt(basis.largest * typical)
+    if start is None or start.multiplier is None:
+        penalty = first_penalty
+        Z, U = np.zeros_like(target), np.zeros_like(target)
+    else:
+        penalty, Z, U = start.penalty, start.solution, start.multiplier / start.penalty
+    shrink = _Shrinkage()
+    trace: list[float] = []
+    check_every = 1 if min(target.shape) < 64 else 3
+    while True:
+        M = (2.0 * target + penalty * (Z - U)) / (2.0 * eigenvalues + penalty)
+        previous = Z
+        relaxed = 1.6 * M - 0.6 * Z
+        Z, values = shrink(relaxed + U, alpha / penalty)
+        U = U + relaxed - Z
+        gram_Z = eigenvalues * Z
+        fit = float(np.vdot(Z, gram_Z) - 2.0 * np.vdot(Z, target)) + target_norm2
+        trace.append(fit + alpha * float(values.sum()))
+        if len(trace) % check_every == 0 or len(trace) >= max_iter:
+            gap = _relative_gap(Z, gram_Z, target, target_norm2, alpha, fit, trace[-1])
+            if gap <= tol or len(trace) >= max_iter:
+                break
+        if len(trace) % 3 == 0:
+            primal = np.linalg.norm(M - Z) / max(np.linalg.norm(M), _TINY)
+            dual = np.linalg.norm(Z - previous) / max(np.linalg.norm(U), _TINY)
+            change = 2.0 if primal > 5.0 * dual else 0.5 if dual > 5.0 * primal else 1.0
+            if 1e-6 < penalty * change / first_penalty < 1e6:
+                penalty, U = penalty * change, U / change
+    nuclear = float(values.sum())
+    return LowRankFit(Z, nuclear, len(values), trace[-1], gap, len(trace), np.asarray(trace), U * penalty, penalty)
 
 
 def _relative_gap(
@@ -220,13 +317,20 @@ def _relative_gap(
     The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
     for the dual problem, so its dual value is a lower bound of the optimum.
     """
-    correlation = 2.0 * (target - gram_M)
-    small = correlation.T @ correlation if correlation.shape[0] >= correlation.shape[1] else correlation @ correlation.T
-    last = len(small) - 1
-    norm = np.sqrt(max(linalg.eigvalsh(small, subset_by_index=(last, last), check_finite=False)[0], 0.0))
+    norm = _spectral_norm(2.0 * (target - gram_M))
     scale = 1.0 if norm <= alpha else alpha / norm
     dual = 2.0 * scale * (target_norm2 - float(np.vdot(M, target))) - scale * scale * fit
-    return float((value - dual) / max(value, np.finfo(float).tiny))
+    return float((value - dual) / max(value, _TINY))
+
+
+def _spectral_norm(A: FloatArray) -> float:
+    small = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
+    last = len(small) - 1
+    if last < 128:
+        top = linalg.eigvalsh(small, subset_by_index=(last, last), check_finite=False)[0]
+    else:
+        top = eigsh(small, k=1, v0=np.ones(len(small)), return_eigenvectors=False)[0]
+    return float(np.sqrt(max(top, 0.0)))
 
 
 class _Shrinkage:
@@ -238,41 +342,32 @@ class _Shrinkage:
     singular value below the threshold, so that none above can be missing.
     """
 
-    def __init__(self, amount: float) -> None:
-        self._amount = amount
+    def __init__(self) -> None:
         self._subspace: FloatArray | None = None
-        self._careful = False
 
-    def be_careful(self, careful: bool) -> None:
-        """Take full decompositions from now on where `careful`."""
-        self._careful = self._careful or careful
-
-    def __call__(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self._subspace is not None and not self._careful:
-            near = self._near(A, self._subspace)
+    def __call__(self, A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
+        if self._subspace is not None:
+            near = self._near(A, amount, self._subspace)
             if near is not None:
                 return near
-        shrunk, values = nuclear_prox(A, self._amount)
+        shrunk, values = nuclear_prox(A, amount)
         wide = len(values) + 8
-        if min(A.shape) >= 64 and 4 * wide <= min(A.shape):
-            self._subspace = _leading(A, wide)
-        else:
-            self._subspace = None
+        pays = min(A.shape) >= 64 and 4 * wide <= min(A.shape)
+        self._subspace = _leading(A, wide) if pays else None
         return shrunk, values
 
-    def _near(self, A: FloatArray, subspace: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    def _near(self, A: FloatArray, amount: float, subspace: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         left, _ = linalg.qr(A @ subspace, mode="economic", check_finite=False)
         right = A.T @ left
         squared, turn = linalg.eigh(right.T @ right, check_finite=False)
         values = np.sqrt(np.maximum(squared[::-1], 0.0))
-        turn = turn[:, ::-1]
-        if values[-1] >= 0.98 * self._amount or values[-1] <= 0.0:
-            self._subspace = None
+        if values[-1] >= 0.98 * amount or values[-1] <= 0.0:
             return None
+        turn = turn[:, ::-1]
         directions = (right @ turn) / values
         self._subspace = directions
-        kept = values > self._amount
-        values = values[kept] - self._amount
+        kept = values > amount
+        values = values[kept] - amount
         return np.asarray((left @ turn[:, kept] * values) @ directions[:, kept].T), values
 
 

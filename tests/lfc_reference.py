@@ -14,7 +14,7 @@ def shrink_singular_values(A, amount):
 def predictor_step(X, P, alpha, W, n_iter, tol=0.0):
     """Minimise ||XW - P||^2 + alpha ||W||_* by accelerated proximal gradient from W."""
     gram, correlation = X.T @ X, X.T @ P
-    l = 2 * np.linalg.eigvalsh(gram)[-1]
+    l = 2 * np.linalg.norm(X, 2) ** 2
     Z, delta = W, 1.0
     for _ in range(n_iter):
         W_old = W

@@ -1,0 +1,42 @@
+"""Shared fixtures: the stored reference problem and the benchmark data sets."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pmlkit.data import data_home, read
+
+ORACLE = Path(__file__).parent / "oracle"
+
+
+def load_oracle(name):
+    """Return one stored matrix (tests/oracle/README.md says where it comes from)."""
+    return np.loadtxt(ORACLE / "small" / f"{name}.csv", delimiter=",")
+
+
+@pytest.fixture(scope="session")
+def oracle():
+    """Return the small reference problem, and a way to load what belongs to it."""
+    return SimpleNamespace(
+        X=load_oracle("X_train"),
+        X_test=load_oracle("X_test"),
+        Y=load_oracle("Ycand_train").astype(int),
+        truth_test=load_oracle("Ytrue_test").astype(int),
+        load=load_oracle,
+        folder=ORACLE / "small",
+    )
+
+
+@pytest.fixture
+def benchmark_data():
+    """Return a function that reads a benchmark set, skipping the test where it is absent."""
+
+    def load(name):
+        path = data_home() / f"{name}.npz"
+        if not path.is_file():
+            pytest.skip(f"{path} is absent; the environment variable PMLKIT_DATA names the folder of benchmark sets")
+        return read(path)
+
+    return load

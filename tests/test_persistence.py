@@ -1,0 +1,78 @@
+import os
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import FunctionTransformer
+
+from pmlkit import MLkNN
+from pmlkit.exceptions import DataError
+from pmlkit.persistence import load, save
+
+
+@pytest.fixture
+def model(oracle):
+    return MLkNN().fit(oracle.X, oracle.Y)
+
+
+def test_round_trip_through_a_file(model, oracle, tmp_path):
+    save(model, tmp_path / "model.skops")
+    copy = load(tmp_path / "model.skops")
+    assert (copy.decision_function(oracle.X_test) == model.decision_function(oracle.X_test)).all()
+
+
+def test_an_existing_file_is_kept(model, tmp_path):
+    target = tmp_path / "model.skops"
+    target.write_text("precious")
+    with pytest.raises(DataError, match="exists already"):
+        save(model, target)
+    assert target.read_text() == "precious"
+    save(model, target, force=True)
+    assert load(target).n_features_in_ == 20
+
+
+def test_nothing_half_is_left_when_writing_fails(model, tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises((OSError, DataError)):
+        save(model, tmp_path / "model.skops")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_foreign_types_are_refused(tmp_path):
+    # A function by name is how a hostile file would call what it likes.
+    skops.io.dump(FunctionTransformer(os.system), tmp_path / "hostile.skops")
+    with pytest.raises(DataError, match=r"refused.*posix\.system|refused.*system"):
+        load(tmp_path / "hostile.skops")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"PK\x03\x04 broken"])
+def test_damaged_files_get_one_sentence(tmp_path, content):
+    path = tmp_path / "model.skops"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a model file|damaged"):
+        load(path)
+
+
+def test_truncated_file(model, tmp_path):
+    path = tmp_path / "model.skops"
+    save(model, path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DataError, match="not a model file|damaged"):
+        load(path)
+
+
+def test_absent_file_and_folder(model, tmp_path):
+    with pytest.raises(DataError, match="is not a file"):
+        load(tmp_path / "absent.skops")
+    with pytest.raises(DataError, match="no folder"):
+        save(model, tmp_path / "absent" / "model.skops")
+
+
+def test_a_plain_scikit_learn_model_is_readable_too(tmp_path):
+    X = np.arange(10.0)[:, None]
+    skops.io.dump(LogisticRegression().fit(X, X[:, 0] > 5), tmp_path / "plain.skops")
+    assert load(tmp_path / "plain.skops").n_features_in_ == 1
