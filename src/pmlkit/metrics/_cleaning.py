@@ -219,8 +219,8 @@ def _check_budget(budget: Any) -> None:
 
 
 def _cells_in_budget(budget: Any, n_cells: int) -> int:
-    if not isinstance(budget, Integral):
-        return max(1, math.floor(budget * n_cells + 0.5))
+    if not isinstance(budget, int | np.integer):
+        return max(1, math.floor(float(budget) * n_cells + 0.5))
     if budget > n_cells:
         raise ValueError(
             f"budget is {budget} cells, but there are only {n_cells} candidates. Use a share (float in (0, 1])."

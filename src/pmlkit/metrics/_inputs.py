@@ -3,6 +3,7 @@
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -45,12 +46,11 @@ def check_ties(ties: str | None) -> None:
 def indicator(table: Table, name: str) -> BoolArray | CSR:
     """Return a 0/1 table as a dense boolean array, or as a canonical boolean CSR array without stored zeros."""
     numbers = number_table(table, name, allow_sparse=True)
+    flags: Any = numbers.astype(bool)
     if isinstance(numbers, sparse.csr_array):
-        flags = numbers.astype(bool)
         _refuse_other_than_01(numbers.data, flags.data, name)
-        return flags
-    flags = numbers.astype(bool)
-    _refuse_other_than_01(numbers, flags, name)
+    else:
+        _refuse_other_than_01(numbers, flags, name)
     return flags
 
 
@@ -68,7 +68,8 @@ def number_table(table: Table, name: str, *, allow_sparse: bool = False) -> Any:
     try:
         numbers = np.asarray(table)
         if numbers.dtype == object:
-            numbers = numbers.astype(np.float64)
+            # pandas' NA, unlike None, does not become nan by itself.
+            numbers = np.where(pd.isna(numbers), np.nan, numbers).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name} must be an n x q table of numbers, got rows of unequal length or entries that are no numbers. "
@@ -131,8 +132,7 @@ def _canonical_csr(table: Table, name: str) -> CSR:
     """Return a CSR array with sorted, unique entries and no stored zero, sharing memory only where nothing changes."""
     csr = sparse.csr_array(table)
     _check_table(csr, name)
-    # scipy allows room behind the last entry, which sum_duplicates gives up.
-    if not csr.has_canonical_format or len(csr.data) != csr.nnz or not np.all(csr.data):
+    if not csr.has_canonical_format or not np.all(csr.data):
         csr = csr.copy()
         csr.sum_duplicates()
         csr.eliminate_zeros()

@@ -168,9 +168,9 @@ def coverage(
         all get the worst rank of their group ("pessimistic", the rule of ``convention="sklearn"``), or the value
         is the mean over all their orders ("average").
     normalize : bool, default=True
-        True gives (mean rank of the worst-ranked true label - 1) / q, between 0 and 1: the measure of the partial
-        multi-label papers. False gives the mean rank - 1 under "zhang", as in the MATLAB program, and the mean rank
-        under "sklearn", as :func:`sklearn.metrics.coverage_error`.
+        True gives (mean rank of the worst-ranked true label - 1) / q, the measure of the partial multi-label papers:
+        at least 0 and below 1, unless empty rows are kept. False gives the mean rank - 1 under "zhang", as in the
+        MATLAB program, and the mean rank under "sklearn", as :func:`sklearn.metrics.coverage_error`.
     empty_rows : {"drop", "keep"}, default=None
         A row without a true label is left out ("drop", the default of "zhang"), or counts with rank 0 ("keep", the
         default of "sklearn").

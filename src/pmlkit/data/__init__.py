@@ -1,0 +1,22 @@
+"""Data in: the data set, file formats, noise, splits and data that needs no file."""
+
+from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.digits import load_digit_strips
+from pmlkit.data.home import data_home
+from pmlkit.data.noise import add_noise, noise_report
+from pmlkit.data.reading import read, write
+from pmlkit.data.splits import StratifiedLabelKFold, train_test_rows
+from pmlkit.data.synthetic import make_pml
+
+__all__ = [
+    "PMLDataset",
+    "StratifiedLabelKFold",
+    "add_noise",
+    "data_home",
+    "load_digit_strips",
+    "make_pml",
+    "noise_report",
+    "read",
+    "train_test_rows",
+    "write",
+]

@@ -1,0 +1,408 @@
+"""The data set that every room of pmlkit passes on: features, candidate labels and, where known, the truth."""
+
+import copy
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
+from pmlkit.data._checks import (
+    Media,
+    as_features,
+    as_ids,
+    as_indicator,
+    as_media,
+    as_names,
+    frame_names,
+    refuse_not_subset,
+    same_media,
+    same_values,
+)
+from pmlkit.data._summary import count_constant_features, count_duplicate_rows
+from pmlkit.data.noise import NoiseKind, Rounding, add_noise
+from pmlkit.exceptions import DataError
+
+__all__ = ["PMLDataset"]
+
+
+class PMLDataset:
+    """Rows with features and candidate labels, checked once and never changed afterwards.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+        Features, all finite. Becomes a read-only float array, or a ``csr_array`` where `X` is
+        sparse; float32 and float64 are kept. May have no column at all.
+    Y : array-like, sparse matrix or DataFrame of shape (n_rows, n_labels)
+        Indicator of 0/1 of the candidate labels. Becomes a ``csr_array`` of uint8 with sorted
+        indices and no stored zeros. (Cast it before ``Y.T @ Y``: uint8 wraps around at 256.)
+    truth : same kinds as `Y`, optional
+        Indicator of the true labels, a subset of the candidates.
+    feature_names, label_names : sequence of str, optional
+        Distinct names; by default the columns of a DataFrame, else ``feature_0`` and ``label_0``
+        onwards.
+    media : ndarray of uint8 of shape (n, h, w) or (n, h, w, 3), or sequence of n str, optional
+        What a person sees of each row: an image or a text.
+    ids : sequence of n int or str, optional
+        How the user names each row.
+    name, provenance : str
+        Name of the data set, and where it comes from in a sentence.
+
+    See Also
+    --------
+    pmlkit.data.read : Read one from a file.
+
+    Notes
+    -----
+    Arrays that are still writeable elsewhere are copied. Two data sets are equal when their
+    contents are (values, names, media and ids; not `name` and `provenance`, and dense equals
+    sparse), so they have no hash.
+
+    Examples
+    --------
+    >>> from pmlkit.data.dataset import PMLDataset
+    >>> data = PMLDataset([[0.1], [0.7]], [[1, 1, 0], [0, 0, 1]], truth=[[1, 0, 0], [0, 0, 1]], name="tiny")
+    >>> data
+    PMLDataset 'tiny': 2 rows, 1 feature (dense float64), 3 labels, 1.50 candidates and 1.00 true labels per row
+    >>> data.label_names
+    ('label_0', 'label_1', 'label_2')
+    >>> data.describe()["noise_ratio"]
+    0.5
+    >>> data.subset([1]).Y.toarray()
+    array([[0, 0, 1]], dtype=uint8)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_feature_names",
+        "_ids",
+        "_label_names",
+        "_media",
+        "_name",
+        "_provenance",
+        "_truth",
+        "_x",
+        "_y",
+    )
+    __hash__ = None  # type: ignore[assignment]
+    _x: Features
+    _y: CSR
+    _truth: CSR | None
+    _feature_names: tuple[str, ...] | None
+    _label_names: tuple[str, ...] | None
+    _media: Media | None
+    _ids: tuple[int, ...] | tuple[str, ...] | None
+    _name: str
+    _provenance: str
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        truth: Any = None,
+        feature_names: Iterable[str] | None = None,
+        label_names: Iterable[str] | None = None,
+        media: Any = None,
+        ids: Sequence[Any] | None = None,
+        name: str = "",
+        provenance: str = "",
+    ) -> None:
+        features, candidates = as_features(X), as_indicator(Y)
+        if features.shape[0] != candidates.shape[0]:
+            raise DataError(f"X and Y must have the same rows, got {features.shape[0]} and {candidates.shape[0]}.")
+        right = candidates if truth is Y else None if truth is None else as_indicator(truth, "truth")
+        if right is not None and right is not candidates:
+            refuse_not_subset(right, candidates)
+        n_rows, n_features = features.shape
+        values = {
+            "_x": features,
+            "_y": candidates,
+            "_truth": right,
+            "_feature_names": as_names(
+                feature_names if feature_names is not None else frame_names(X), n_features, "feature"
+            ),
+            "_label_names": as_names(
+                label_names if label_names is not None else frame_names(Y), candidates.shape[1], "label"
+            ),
+            "_media": as_media(media, n_rows),
+            "_ids": as_ids(ids, n_rows),
+            "_name": str(name),
+            "_provenance": str(provenance),
+        }
+        for slot, value in values.items():
+            object.__setattr__(self, slot, value)
+
+    def __setattr__(self, attribute: str, value: Any) -> NoReturn:
+        raise AttributeError(f"A PMLDataset cannot be changed: use replace({attribute}=...) to make a new one.")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        raise AttributeError("A PMLDataset cannot be changed: use replace(...) to make a new one.")
+
+    @property
+    def X(self) -> Features:
+        """Features, read-only."""
+        return copy.copy(self._x) if sparse.issparse(self._x) else self._x
+
+    @property
+    def Y(self) -> CSR:
+        """Candidate labels, read-only."""
+        # A csr_array can be given new parts even if the old ones are read-only: hand out a shell of its own.
+        return copy.copy(self._y)
+
+    @property
+    def truth(self) -> CSR | None:
+        """True labels, read-only, or None where unknown."""
+        return copy.copy(self._truth)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name per feature."""
+        # Made on demand: hashed features come in hundreds of millions without names.
+        return self._feature_names or tuple(f"feature_{j}" for j in range(self.n_features))
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """One name per label."""
+        return self._label_names or tuple(f"label_{k}" for k in range(self.n_labels))
+
+    @property
+    def has_feature_names(self) -> bool:
+        """Whether the features have names of their own (not just numbers)."""
+        return self._feature_names is not None
+
+    @property
+    def has_label_names(self) -> bool:
+        """Whether the labels have names of their own (not just numbers)."""
+        return self._label_names is not None
+
+    @property
+    def media(self) -> Media | None:
+        """Images (uint8 array) or texts (tuple of str) of the rows, or None."""
+        return self._media
+
+    @property
+    def ids(self) -> tuple[int, ...] | tuple[str, ...] | None:
+        """Identifiers of the rows, or None."""
+        return self._ids
+
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        return self._name
+
+    @property
+    def provenance(self) -> str:
+        """Where the data set comes from."""
+        return self._provenance
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self._y.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self._x.shape[1])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self._y.shape[1])
+
+    def replace(self, **changes: Any) -> "PMLDataset":
+        """Return a data set with some of the constructor's arguments changed.
+
+        Examples
+        --------
+        >>> from pmlkit.data.dataset import PMLDataset
+        >>> PMLDataset([[1.0]], [[1]]).replace(name="one").name
+        'one'
+        """
+        return PMLDataset(**{**self._arguments(), **changes})
+
+    def subset(self, rows: IntArray | BoolArray | slice | Sequence[int]) -> "PMLDataset":
+        """Return the data set of some rows, in the order given.
+
+        Parameters
+        ----------
+        rows : array of int, array of bool or slice
+            Positions of the rows (a position may occur more than once), or a mask of length `n_rows`.
+
+        Examples
+        --------
+        >>> from pmlkit.data.dataset import PMLDataset
+        >>> data = PMLDataset([[1.0], [2.0], [3.0]], [[1], [0], [1]], ids=["a", "b", "c"])
+        >>> data.subset(slice(1, None)).ids
+        ('b', 'c')
+        """
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        if isinstance(chosen, np.ndarray) and (chosen.ndim != 1 or (chosen.dtype.kind not in "iub" and len(chosen))):
+            raise ValueError(f"rows must be a slice or a one-dimensional array of int or bool, got {rows!r}.")
+        if isinstance(chosen, np.ndarray) and not len(chosen):
+            chosen = slice(0)
+        index = np.arange(self.n_rows)[chosen]
+        if not len(index):
+            raise DataError("The subset has no rows: a data set needs at least one.")
+        media = self._media
+        if media is not None:
+            media = media[index] if isinstance(media, np.ndarray) else tuple(media[i] for i in index)
+        return self.replace(
+            X=self._x[index],
+            Y=self._y[index],
+            truth=None if self._truth is None else self._truth[index],
+            media=media,
+            ids=None if self._ids is None else tuple(self._ids[i] for i in index),
+        )
+
+    def with_noise(
+        self,
+        ratio: float | None,
+        *,
+        kind: NoiseKind = "uniform",
+        rounding: Rounding = "stochastic",
+        random_state: RandomState = None,
+        **options: Any,
+    ) -> "PMLDataset":
+        """Return the data set with false candidates added to its true labels.
+
+        The starting point is the truth where it is known (candidates there are are dropped), else
+        the candidates, which then become the truth.
+
+        Parameters
+        ----------
+        ratio : float or None
+            False candidates per true label.
+        kind, rounding, random_state, **options
+            As in `pmlkit.data.add_noise`; its `X` is this data set's.
+
+        Examples
+        --------
+        >>> from pmlkit.data.dataset import PMLDataset
+        >>> clean = PMLDataset([[1.0], [2.0]], [[1, 0, 0, 0], [0, 1, 0, 1]])
+        >>> noisy = clean.with_noise(1.0, random_state=0)
+        >>> noisy.Y.sum(axis=1).tolist(), noisy.truth.sum(axis=1).tolist()
+        ([2, 4], [1, 2])
+        """
+        start = self.Y if self._truth is None else self.truth
+        if kind == "confusable" and options.get("confusion") is None:
+            options.setdefault("X", self.X)
+        candidates = add_noise(start, ratio, kind=kind, rounding=rounding, random_state=random_state, **options)
+        said = [f"ratio {ratio}"] if ratio is not None else []
+        said += [f"{key} {value}" for key, value in options.items() if isinstance(value, int | float)]
+        said += [f"rounding {rounding}"] if ratio is not None else []
+        said += [f"seed {random_state}"] if isinstance(random_state, int | np.integer) else []
+        note = f"{kind} noise added ({', '.join(said)})"
+        return self.replace(
+            Y=candidates, truth=start, provenance=f"{self._provenance}; {note}" if self._provenance else note
+        )
+
+    def describe(self) -> dict[str, int | float | None]:
+        """Return the counts a person asks first, as plain numbers; None where the truth is unknown.
+
+        Returns
+        -------
+        facts : dict
+            ``rows``, ``features``, ``labels``, ``density`` of X, ``candidate_cardinality`` and
+            ``true_cardinality`` (labels per row), ``false_candidates``, ``noise_ratio`` (false
+            candidates per true label), ``rows_without_candidates``, ``labels_without_positives``,
+            ``duplicate_rows`` (rows whose features repeat an earlier row) and
+            ``constant_features``.
+
+        Examples
+        --------
+        >>> from pmlkit.data.dataset import PMLDataset
+        >>> facts = PMLDataset([[1, 0], [1, 0]], [[1, 0], [0, 0]]).describe()
+        >>> facts["density"], facts["candidate_cardinality"], facts["true_cardinality"]
+        (0.5, 0.5, None)
+        >>> facts["duplicate_rows"], facts["constant_features"], facts["labels_without_positives"]
+        (1, 2, 1)
+        """
+        n_rows, cells = self.n_rows, self.n_rows * self.n_features
+        n_true = None if self._truth is None else int(self._truth.nnz)
+        stored = self._x.nnz if sparse.issparse(self._x) else np.count_nonzero(self._x)
+        return {
+            "rows": n_rows,
+            "features": self.n_features,
+            "labels": self.n_labels,
+            "density": float(stored / cells) if cells else 0.0,
+            "candidate_cardinality": self._y.nnz / n_rows,
+            "true_cardinality": None if n_true is None else n_true / n_rows,
+            "false_candidates": None if n_true is None else int(self._y.nnz - n_true),
+            "noise_ratio": (self._y.nnz - n_true) / n_true if n_true else None,
+            "rows_without_candidates": int((np.diff(self._y.indptr) == 0).sum()),
+            "labels_without_positives": self.n_labels - len(np.unique(self._y.indices)),
+            "duplicate_rows": count_duplicate_rows(self._x),
+            "constant_features": count_constant_features(self._x),
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PMLDataset):
+            return NotImplemented
+        return (
+            same_values(self._x, other._x)
+            and same_values(self._y, other._y)
+            and same_values(self._truth, other._truth)
+            and self._feature_names == other._feature_names
+            and self._label_names == other._label_names
+            and same_media(self._media, other._media)
+            and self._ids == other._ids
+        )
+
+    def __repr__(self) -> str:
+        facts = ", ".join(text for _, text in self._facts())
+        return f"PMLDataset {self._name!r}: {facts}" if self._name else f"PMLDataset: {facts}"
+
+    def _repr_html_(self) -> str:
+        rows = [*self._facts(), *([("from", self._provenance)] if self._provenance else [])]
+        shown = list(self.label_names[:8]) if self.n_labels < 10**6 else []
+        if shown:
+            rows.append(("label names", ", ".join(shown) + (", ..." if self.n_labels > len(shown) else "")))
+        body = "".join(f"<tr><th>{html.escape(key)}</th><td>{html.escape(text)}</td></tr>" for key, text in rows)
+        return f"<table><caption>PMLDataset {html.escape(self._name)}</caption><tbody>{body}</tbody></table>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._arguments(),)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "X": self._x,
+            "Y": self._y,
+            "truth": self._truth,
+            "feature_names": self._feature_names,
+            "label_names": self._label_names,
+            "media": self._media,
+            "ids": self._ids,
+            "name": self._name,
+            "provenance": self._provenance,
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return what can be said of the data set without work that grows with its columns."""
+        kind = f"{'CSR' if sparse.issparse(self._x) else 'dense'} {self._x.dtype}"
+        labels = f"{self._y.nnz / self.n_rows:.2f} candidates"
+        if self._truth is None:
+            labels += " per row, truth unknown"
+        else:
+            labels += f" and {self._truth.nnz / self.n_rows:.2f} true labels per row"
+        facts = [
+            ("rows", _plural(self.n_rows, "row")),
+            ("features", f"{_plural(self.n_features, 'feature')} ({kind})"),
+            ("labels", _plural(self.n_labels, "label")),
+            ("labelling", labels),
+        ]
+        if self._media is not None:
+            facts.append(("media", "images" if isinstance(self._media, np.ndarray) else "texts"))
+        return facts
+
+
+def _rebuild(arguments: dict[str, Any]) -> PMLDataset:
+    return PMLDataset(**arguments)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
