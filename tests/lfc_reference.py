@@ -14,11 +14,11 @@ def shrink_singular_values(A, amount):
 def predictor_step(X, P, alpha, W, n_iter, tol=0.0):
     """Minimise ||XW - P||^2 + alpha ||W||_* by accelerated proximal gradient from W."""
     gram, correlation = X.T @ X, X.T @ P
-    l = 2 * np.linalg.norm(X, 2) ** 2
+    lipschitz = 2 * np.linalg.norm(X, 2) ** 2
     Z, delta = W, 1.0
     for _ in range(n_iter):
         W_old = W
-        W = shrink_singular_values(Z - 2 * (gram @ Z - correlation) / l, alpha / l)
+        W = shrink_singular_values(Z - 2 * (gram @ Z - correlation) / lipschitz, alpha / lipschitz)
         if np.sum((Z - W) * (W - W_old)) > 0:
             delta = 1.0
         delta_new = (1 + np.sqrt(1 + 4 * delta**2)) / 2

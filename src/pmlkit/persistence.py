@@ -1,13 +1,13 @@
 """Save and load fitted models without ever unpickling a file."""
 
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import skops.io
 
+from pmlkit._files import check_target, replacing
 from pmlkit.exceptions import DataError
 
 __all__ = ["dumps", "load", "loads", "save"]
@@ -53,23 +53,10 @@ def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> No
     force : bool, default=False
         Replace a file that is there already.
     """
-    target = Path(path)
-    if target.exists() and not force:
-        raise DataError(f"{target} exists already; use --force (or force=True) to replace it.")
-    if not target.parent.is_dir():
-        raise DataError(f"The folder {target.parent} does not exist.")
+    target = check_target(path, force=force)
     data = dumps(model)
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise DataError(f"Cannot write to the folder {target.parent}: {error.strerror}.") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(target) as stream:
+        stream.write(data)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -121,7 +121,7 @@ def test_refuses_to_overwrite(tmp_path):
     path = tmp_path / "a.npz"
     write(DATA, path)
     other = DATA.subset([0])
-    with pytest.raises(FileExistsError, match="force=True"):
+    with pytest.raises(DataError, match="force=True"):
         write(other, path)
     assert read(path) == DATA
     write(other, path, force=True)

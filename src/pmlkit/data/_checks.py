@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import as_csr
 from pmlkit._typing import CSR, Features
 from pmlkit.exceptions import DataError
 
@@ -46,6 +47,7 @@ def freeze(array: NDArray[Any]) -> NDArray[Any]:
 
 def freeze_csr(matrix: CSR) -> CSR:
     """Return a csr_array whose three parts are read-only."""
+    matrix = as_csr(matrix)
     parts = (freeze(matrix.data), freeze(matrix.indices), freeze(matrix.indptr))
     frozen = sparse.csr_array(parts, shape=matrix.shape)
     # The conversion may have taken other views of the parts, and forgets what is known of their order.

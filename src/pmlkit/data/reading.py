@@ -1,19 +1,18 @@
 """Read a data set from a file, or write one: chooses the format, opens, decompresses, replaces whole files."""
 
 import bz2
-import contextlib
 import gzip
 import inspect
 import logging
 import os
 import re
-import secrets
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pmlkit._files import check_target, replacing
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.formats import libsvm
 from pmlkit.data.formats._common import Source
@@ -159,10 +158,9 @@ def write(
 
     Raises
     ------
-    FileExistsError
-        If the file exists, without `force`.
     DataError
-        If the folder is absent or cannot be written to, or the format does not fit.
+        If the file exists, without `force`, if the folder is absent or cannot be written to, or if the
+        format does not fit.
 
     Examples
     --------
@@ -187,11 +185,7 @@ def write(
     if compression and not FORMATS[chosen].is_text:
         raise ValueError(f"{chosen} files are compressed inside: leave out the ending {compression}.")
     _check_options(writer, options, f"writing {chosen}", skip=2)
-    if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder: give the path of a file in it.")
-    if path.exists() and not force:
-        raise FileExistsError(f"{str(path)!r} exists already: pass force=True to replace it.")
-    with _replacing(path) as stream:
+    with replacing(check_target(path, force=force)) as stream:
         if compression is None:
             writer(dataset, stream, **options)
         else:
@@ -262,26 +256,3 @@ def _compressor(stream: BinaryIO, compression: str) -> BinaryIO:
         # No name and time inside: the same data set gives the same bytes.
         return cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0))
     return cast(BinaryIO, bz2.BZ2File(stream, "wb"))
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file beside `path` that takes its place if all goes well and vanishes if not."""
-    if not path.parent.is_dir():
-        raise DataError(f"There is no folder {str(path.parent)!r}: make it first, or choose another.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        stream = temporary.open("xb")
-    except OSError as error:
-        raise DataError(f"Nothing can be written in the folder {str(path.parent)!r}: {error.strerror}.") from error
-    try:
-        with stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise DataError(f"{str(path)!r} could not be written: {error.strerror or error}.") from error
-        raise

@@ -1,22 +1,51 @@
 """The methods, one file each, and their registry."""
 
+from importlib.util import find_spec
+
 from pmlkit.methods.base import BasePML
+from pmlkit.methods.cleanlab_filter import CleanlabFilter
+from pmlkit.methods.drama import DRAMA
+from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.mlknn import MLkNN
+from pmlkit.methods.particle import ParticleMAP, ParticleVLS
 from pmlkit.methods.pml_lfc import PMLLFC
+from pmlkit.methods.pml_lrs import PMLLRS
+from pmlkit.methods.pml_ni import PMLNI
 
-__all__ = ["CandidateLogistic", "MLkNN", "PMLLFC", "all_methods", "summary"]
+__all__ = [
+    "DRAMA",
+    "FPML",
+    "PMLLFC",
+    "PMLLRS",
+    "PMLNI",
+    "CandidateLogistic",
+    "CleanlabFilter",
+    "MLkNN",
+    "ParticleMAP",
+    "ParticleVLS",
+    "all_methods",
+    "summary",
+]
 
 # The order in which methods are listed: baselines first, then by year of publication.
 _METHODS: tuple[type[BasePML], ...] = (
     CandidateLogistic,
     MLkNN,
+    FPML,
+    PMLLRS,
+    DRAMA,
+    ParticleVLS,
+    ParticleMAP,
+    PMLNI,
     PMLLFC,
+    CleanlabFilter,
 )
+_NEEDS: dict[type[BasePML], str] = {CleanlabFilter: "cleanlab"}
 
 
 def all_methods() -> dict[str, type[BasePML]]:
-    """Return every method by its name.
+    """Return every method by its name; those whose optional dependency is absent are left out.
 
     Examples
     --------
@@ -24,7 +53,9 @@ def all_methods() -> dict[str, type[BasePML]]:
     >>> all_methods()["MLkNN"]
     <class 'pmlkit.methods.mlknn.MLkNN'>
     """
-    return {method.__name__: method for method in _METHODS}
+    return {
+        method.__name__: method for method in _METHODS if method not in _NEEDS or find_spec(_NEEDS[method]) is not None
+    }
 
 
 def summary(method: type[BasePML]) -> str:

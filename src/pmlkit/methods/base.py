@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from pmlkit._arrays import as_csr
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
@@ -101,7 +102,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
         )
-        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        X = as_csr(X) if sparse.issparse(X) else X
         Y, classes = labels.indicator(y)
         progress = Progress(self, self._n_tasks(Y), X, y)
         labelled = _labelled_rows(Y)
@@ -186,7 +187,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
     def _scores_checked(self, X: Any) -> FloatArray:
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = self._scores(sparse.csr_array(X) if sparse.issparse(X) else X)
+        scores = self._scores(as_csr(X) if sparse.issparse(X) else X)
         return _difference(scores) if self._paired else scores
 
     def _rule(self) -> LabelRule:

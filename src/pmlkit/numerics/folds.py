@@ -1,16 +1,11 @@
 """Folds decided by what the rows contain, not by where they stand."""
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
+from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, IntArray
 
 __all__ = ["content_folds"]
-
-# Odd 64-bit constants of a multiplicative hash; any odd numbers with well-mixed bits do.
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_STIR = np.uint64(0xBF58476D1CE4E5B9)
 
 
 def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
@@ -40,7 +35,9 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     >>> bool(fold[0] == fold[2]), sorted(set(fold.tolist()))
     (True, [0, 1, 2])
     """
-    keys, twin_of, sizes = np.unique(_row_hash(X, seed), return_inverse=True, return_counts=True)
+    # At single precision: the same row in float64 and float32 must land in the same fold.
+    hashes = row_hash(X, seed=seed, precision=np.float32)
+    keys, twin_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     # Rows with a twin first, largest group first, each into the smallest fold; the rest, all alike, in turn.
     fold_of_key = np.empty(len(keys), dtype=np.int64)
     filled = np.zeros(n_folds, dtype=np.int64)
@@ -60,18 +57,3 @@ def _fill_evenly(filled: IntArray, n_items: int) -> IntArray:
     first_slot = np.repeat(np.cumsum(room) - room, room)
     level = filled[fold] + np.arange(len(fold)) - first_slot
     return fold[np.argsort(level, kind="stable")[:n_items]]
-
-
-def _row_hash(X: Features, seed: int) -> NDArray[np.uint64]:
-    """Hash rows by a sum over their non-zero cells, which no order or storage can change."""
-    rows = sparse.csr_array(X)
-    # float32 bits: the same row in float64 and float32 must land in the same fold.
-    values = rows.data.astype(np.float32)
-    bits = (values + np.float32(0.0)).view(np.uint32).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        cell = (rows.indices.astype(np.uint64) + np.uint64(seed + 1)) * _MIX
-        cell = (cell ^ (bits + (cell >> np.uint64(29)))) * _STIR
-        cell ^= cell >> np.uint64(32)
-        cell = np.where(values == 0, np.uint64(0), cell * _MIX)
-        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(cell, dtype=np.uint64)])
-        return np.asarray(total[rows.indptr[1:]] - total[rows.indptr[:-1]])

@@ -191,11 +191,12 @@ def _exact(
 
     for k in np.flatnonzero(labels).tolist():
         size = int(begin[k + 1] - begin[k])
+        fits = n_kept + size**2 <= EXACT_CELLS
         for _, block, square in blocks(k):
             squares += square
-        if n_kept + size**2 <= EXACT_CELLS:
-            kept[k] = block
-            n_kept += size**2
+            if fits:  # Then the label has a single block.
+                kept[k] = block
+                n_kept += size**2
 
     def times(p: FloatArray) -> FloatArray:
         result = np.zeros_like(p)

@@ -1,0 +1,87 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from pmlkit.exceptions import DataError
+
+__all__ = ["check_target", "replacing"]
+
+
+def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Return the path, or say why no file can be put there; long work asks first.
+
+    Parameters
+    ----------
+    path : path
+        Where a file is to be written.
+    force : bool, default=False
+        Whether a file that is there may be replaced.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit._files import check_target
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder, "model.skops")
+    ...     check_target(target) == target
+    True
+    >>> check_target("no/such/folder/model.skops")
+    Traceback (most recent call last):
+        ...
+    pmlkit.exceptions.DataError: There is no folder 'no/such/folder': make it first, or choose another.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"{str(target)!r} is a folder: give the path of a file in it.")
+    if target.exists() and not target.is_file():
+        raise DataError(f"{str(target)!r} is not a regular file: choose another path.")
+    if target.exists() and not force:
+        raise DataError(f"{str(target)!r} exists already: use --force (in Python, force=True) to replace it.")
+    if target.parent.exists() and not target.parent.is_dir():
+        raise DataError(f"{str(target.parent)!r} is a file, so nothing can be put in it: choose another folder.")
+    if not target.parent.is_dir():
+        raise DataError(f"There is no folder {str(target.parent)!r}: make it first, or choose another.")
+    return target
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a file beside `path` that takes its place if all goes well and vanishes if not.
+
+    Parameters
+    ----------
+    path : path
+        Where the file is to be; what is there is replaced. A link keeps pointing to the file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit._files import replacing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(pathlib.Path(folder, "note.txt")) as stream:
+    ...         _ = stream.write(b"all of it")
+    ...     pathlib.Path(folder, "note.txt").read_bytes()
+    b'all of it'
+    """
+    target = Path(path).resolve()
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        stream = temporary.open("xb")
+    except OSError as error:
+        raise DataError(f"Nothing can be written in the folder {str(target.parent)!r}: {error.strerror}.") from error
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise DataError(f"{str(path)!r} could not be written: {error.strerror or error}.") from error
+        raise

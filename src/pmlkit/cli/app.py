@@ -1,0 +1,98 @@
+"""The app: all commands, their help and their examples."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from pmlkit.cli.data_commands import convert, info, noise
+from pmlkit.cli.demo_command import demo
+from pmlkit.cli.errors import Commands
+from pmlkit.cli.methods_command import methods
+from pmlkit.cli.model_commands import evaluate, fit, predict
+from pmlkit.cli.params import expand
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=Commands,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.",
+)
+
+_START, _DATA, _MODELS = "Start here", "Data sets", "Models"
+_COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
+    (demo, _START, ("pmlkit demo", "pmlkit demo --rows 5000 --seed 7 --out /tmp/strips")),
+    (methods, _START, ("pmlkit methods", "pmlkit methods PMLLFC", "pmlkit methods --json")),
+    (
+        info,
+        _DATA,
+        ("pmlkit info pmlkit-demo/demo.npz", "pmlkit info posts.csv --labels tags --sep ';' --option id=post_id"),
+    ),
+    (
+        convert,
+        _DATA,
+        (
+            "pmlkit convert yeast.arff yeast.npz --labels yeast.xml",
+            "pmlkit convert posts.csv posts.parquet --labels 'tag_*'",
+        ),
+    ),
+    (
+        noise,
+        _DATA,
+        (
+            "pmlkit noise clean.npz noisy.npz --ratio 0.5",
+            "pmlkit noise clean.npz noisy.npz --ratio 1 --kind confusable --seed 3",
+        ),
+    ),
+    (
+        fit,
+        _MODELS,
+        (
+            "pmlkit fit pmlkit-demo/demo.npz -o model.skops",
+            "pmlkit fit posts.csv --labels 'tag_*' -m PMLLFC -p fit_intercept=true -o posts.skops",
+        ),
+    ),
+    (
+        predict,
+        _MODELS,
+        ("pmlkit predict model.skops new.csv -o predictions.csv", "pmlkit predict model.skops new.csv --scores | head"),
+    ),
+    (
+        evaluate,
+        _MODELS,
+        (
+            "pmlkit evaluate model.skops test.npz",
+            "pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'",
+        ),
+    ),
+)
+
+
+def _examples(lines: tuple[str, ...]) -> str:
+    return "\n".join(["[bold]Examples[/]", *(f"  [cyan]{line}[/]" for line in lines)])
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from pmlkit import __version__
+
+        typer.echo(f"pmlkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _pmlkit(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Learn from candidate labels: find the wrong ones, and train models that they do not mislead."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for _function, _panel, _lines in _COMMANDS:
+    app.command(_function.__name__, rich_help_panel=_panel, epilog=_examples(_lines))(expand(_function))

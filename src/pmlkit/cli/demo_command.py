@@ -1,0 +1,163 @@
+"""The command ``demo``: prints what `pmlkit.demo` computes, and keeps its files."""
+
+import contextlib
+import logging
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from pmlkit._files import check_target, replacing
+from pmlkit.cli.measures import CLEANING, FIVE, comparison
+from pmlkit.cli.output import OUT, emit, heading, plain_table
+from pmlkit.cli.params import Common, Force
+from pmlkit.cli.progress import Watch
+from pmlkit.exceptions import DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pmlkit.demo import Demo
+
+__all__ = ["demo"]
+
+_DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.png"
+
+
+def demo(
+    common: Common,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the data, a model and a picture.")] = Path(
+        "pmlkit-demo"
+    ),
+    rows: Annotated[int, typer.Option(min=50, max=100_000, help="How many strips.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
+    force: Force = False,
+) -> None:
+    """See it work: find false labels in pictures of handwritten digits, and learn in spite of them.
+
+    Needs no file and no network. An earlier demo in the folder is replaced.
+    """
+    paths = _prepare_folder(out, force)
+    with Watch("starting") as watch:
+        from pmlkit.demo import N_STAGES, run_demo
+
+        watch.expect(N_STAGES + 1)
+        found = run_demo(rows, random_state=seed, on_stage=watch.begin)
+        watch.begin("writing the files")
+        _write_files(found, paths)
+    facts = _facts(found, paths)
+    if common.json:
+        emit(facts, as_json=True)
+    else:
+        _print(found, paths)
+
+
+def _prepare_folder(out: Path, force: bool) -> dict[str, Path]:
+    """Make the folder and return the paths of the three files, which are new or those of an earlier demo."""
+    paths = {name: out / name for name in (_DATA, _MODEL, _SHEET)}
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{str(out)!r} is a file: choose another folder with --out.")
+    if any(path.exists() for path in paths.values()):
+        force = force or _is_demo(paths[_DATA])
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"The folder {str(out)!r} cannot be made: {error.strerror}.") from error
+    for path in paths.values():
+        check_target(path, force=force)
+    return paths
+
+
+def _is_demo(path: Path) -> bool:
+    from pmlkit.data import read
+
+    with contextlib.suppress(DataError, OSError):
+        return read(path, format="npz").name == "digit strips"
+    return False
+
+
+def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
+    # Its note on building a font cache would stand in the middle of the bar.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    from pmlkit.cli.contact_sheet import draw_contact_sheet
+    from pmlkit.data import write
+    from pmlkit.persistence import save
+
+    title = f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}"
+    picture = draw_contact_sheet(found.data, found.suspects, title=title)
+    write(found.data, paths[_DATA], force=True)
+    save(found.methods[found.best_cleaner].model, paths[_MODEL], force=True)
+    with replacing(paths[_SHEET]) as stream:
+        stream.write(picture)
+
+
+def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
+    names = found.data.label_names
+    return {
+        "rows": found.data.n_rows,
+        "training_rows": found.n_train,
+        "methods": {
+            name: {"seconds": round(method.seconds, 3), "measures": method.measures, "cleaning": method.cleaning}
+            for name, method in found.methods.items()
+        },
+        "best_cleaner": found.best_cleaner,
+        "suspects": [
+            {
+                "row": suspect.row,
+                "label": names[suspect.label],
+                "confidence": suspect.confidence,
+                "is_wrong": suspect.is_wrong,
+            }
+            for suspect in found.suspects
+        ],
+        "files": list(paths.values()),
+    }
+
+
+def _print(found: "Demo", paths: dict[str, Path]) -> None:
+    n_rows, n_train = found.data.n_rows, found.n_train
+    cleaning = found.methods[found.best_cleaner].cleaning
+    n_false, n_candidates = int(cleaning["n_false_candidates"]), int(cleaning["n_candidates"])
+    n_wrong = sum(suspect.is_wrong for suspect in found.suspects)
+    OUT.print(
+        f"{n_rows:,} pictures of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
+        "with about as many that only look like them. Three methods learn from these candidate labels; none is "
+        "told which are false.",
+        "",
+        heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
+        comparison({name: method.measures for name, method in found.methods.items()}, FIVE),
+        "",
+        heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
+        comparison({name: method.cleaning for name, method in found.methods.items()}, CLEANING),
+        "",
+        heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),
+        _suspect_table(found),
+        "",
+        sep="\n",
+    )
+    sheet, model, file = (shlex.quote(str(paths[name])) for name in (_SHEET, _MODEL, _DATA))
+    other = shlex.quote(str(paths[_MODEL].with_name("lfc.skops")))
+    OUT.print(
+        Text.assemble("Look at them in ", (sheet, "bold cyan"), ". Then try:"),
+        Text(f"  pmlkit info {file}", style="cyan"),
+        Text(f"  pmlkit predict {model} {file} | head", style="cyan"),
+        Text(f"  pmlkit fit {file} -m PMLLFC -p fit_intercept=true -o {other}", style="cyan"),
+        sep="\n",
+        soft_wrap=True,
+    )
+
+
+def _suspect_table(found: "Demo") -> "Table":
+    data = found.data
+    truth = data.Y if data.truth is None else data.truth
+    table = plain_table("row", "labelled", "it shows", "suspect", "confidence", "", right=(0, 4))
+    for suspect in found.suspects:
+        given, shown = (" ".join(data.label_names[k] for k in part[[suspect.row]].indices) for part in (data.Y, truth))
+        verdict = Text("✗ wrong", style="red") if suspect.is_wrong else Text("✓ right", style="green")
+        name = Text(data.label_names[suspect.label], style="bold")
+        table.add_row(
+            Text(str(suspect.row)), Text(given), Text(shown), name, Text(f"{suspect.confidence:.3f}"), verdict
+        )
+    return table

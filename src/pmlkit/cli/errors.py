@@ -1,0 +1,157 @@
+"""From exceptions to one sentence and an exit code, in one place."""
+
+import difflib
+import functools
+import io
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from pmlkit.cli.output import quoted, say
+
+__all__ = ["Commands", "Misuse", "did_you_mean", "start_logging"]
+
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+_SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
+
+logger = logging.getLogger(__name__)
+
+
+class Misuse(Exception):
+    """The command was called in a way that cannot be meant; the message is one sentence for a person."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the start of the next sentence, `` Did you mean 'x'?``, or nothing.
+
+    Parameters
+    ----------
+    word : str
+        What was typed.
+    known : iterable of str
+        What is allowed.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.errors import did_you_mean
+    >>> did_you_mean("PMLFC", ["MLkNN", "PMLLFC"])
+    " Did you mean 'PMLLFC'?"
+    >>> did_you_mean("zebra", ["MLkNN", "PMLLFC"])
+    ''
+    """
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def start_logging(verbose: bool) -> bool:
+    """Show the package's log on stderr: notes only, or with `verbose` everything."""
+    package = logging.getLogger("pmlkit")
+    package.handlers = [_StderrLines(verbose)]
+    package.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    return verbose
+
+
+class _StderrLines(logging.Handler):
+    def __init__(self, verbose: bool) -> None:
+        super().__init__()
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = f"{record.name} {record.levelname.lower()}" if self._verbose else "note"
+        say(kind, record.getMessage())
+
+
+class Commands(TyperGroup):
+    """The group of all commands: whatever goes wrong in one of them ends here."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and leave with its exit code."""
+        words = sys.argv[1:] if args is None else list(args)
+        debug = "--debug" in words or os.environ.get("PMLKIT_DEBUG", "") not in ("", "0")
+        for stream in (sys.stdout, sys.stderr):
+            # An old terminal that has no arrows gets question marks instead of a failure.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        run = functools.partial(
+            super().main, words, "pmlkit", complete_var, standalone_mode=False, windows_expand_args=False, **extra
+        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            sys.exit(_exit_code(run, debug))
+
+
+def _exit_code(run: Callable[[], Any], debug: bool) -> int:
+    try:
+        code = run()
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has what it wants. Python flushes once more at its end: into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _report(error)
+    if code == INTERRUPTED:
+        say("stopped", "interrupted from the keyboard.")
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """Print an error in one sentence and return its exit code."""
+    if isinstance(error, Misuse):
+        say("error", error)
+        return MISUSED
+    if hasattr(error, "format_message"):  # typer's own: an unknown option, a missing argument
+        context = getattr(error, "ctx", None)
+        help_hint = f" See '{context.command_path} --help'." if context is not None else ""
+        say("error", f"{_usage_sentence(error)}{help_hint}")
+        return int(getattr(error, "exit_code", MISUSED))
+    if isinstance(error, OSError) and error.strerror:
+        say("error", f"{error.strerror}: {quoted([error.filename])}." if error.filename else f"{error.strerror}.")
+    elif isinstance(error, MemoryError):
+        say("error", "there is not enough memory for this.")
+    elif isinstance(error, ValueError | OSError) and str(error):
+        say("error", error)
+    else:
+        say("error", f"unexpected {type(error).__name__}: {error}. Run it again with --debug to see where.")
+    return FAILED
+
+
+def _usage_sentence(error: Any) -> str:
+    if getattr(error, "possibilities", None):
+        return f"{str(error.message).rstrip('.')}.{did_you_mean(error.option_name, error.possibilities)}"
+    sentence = str(error.format_message()).strip()
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if category.__name__ in _SHOWN_WARNINGS:
+        say("warning", message)
+    else:
+        logger.debug("%s in %s, line %d: %s", category.__name__, filename, lineno, message)

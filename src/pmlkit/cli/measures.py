@@ -1,0 +1,86 @@
+"""How measures are called on the screen, and which way is better."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from pmlkit.cli.output import clean, number, plain_table
+
+__all__ = ["CLEANING", "FIVE", "Measure", "comparison", "listing"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure: its key in the results, its name, a shorter one for columns, whether less is better."""
+
+    key: str
+    name: str
+    column: str
+    lower_is_better: bool = False
+
+    @property
+    def arrow(self) -> str:
+        """Where it is good."""
+        return "↓" if self.lower_is_better else "↑"
+
+
+FIVE = (
+    Measure("hamming_loss", "Hamming loss", "Hamming", lower_is_better=True),
+    Measure("ranking_loss", "ranking loss", "ranking", lower_is_better=True),
+    Measure("one_error", "one-error", "one-error", lower_is_better=True),
+    Measure("coverage", "coverage", "coverage", lower_is_better=True),
+    Measure("average_precision", "average precision", "precision"),
+)
+"""The five measures of the papers."""
+
+F1 = (Measure("micro_f1", "micro F1", "micro F1"), Measure("macro_f1", "macro F1", "macro F1"))
+
+CLEANING = (
+    Measure("cleaning_auc", "AUC", "AUC"),
+    Measure("cleaning_average_precision", "average precision", "precision"),
+    Measure("precision_at", "share of wrong labels in the least confident tenth", "wrong in first tenth"),
+)
+"""How well false candidates are found."""
+
+
+def comparison(results: Mapping[str, Mapping[str, float]], measures: Sequence[Measure]) -> Table:
+    """Return a table of methods by measures, the best value of each in bold.
+
+    Parameters
+    ----------
+    results : mapping of method name to measures
+    measures : sequence of Measure
+        The columns.
+
+    Returns
+    -------
+    table : rich.table.Table
+    """
+    table = plain_table(
+        "method", *(f"{measure.column} {measure.arrow}" for measure in measures), right=range(1, len(measures) + 1)
+    )
+    for name, found in results.items():
+        cells = [
+            Text(number(found[measure.key]), style="bold green" if _is_best(measure, found, results) else "")
+            for measure in measures
+        ]
+        table.add_row(Text(clean(name)), *cells)
+    return table
+
+
+def _is_best(measure: Measure, found: Mapping[str, float], results: Mapping[str, Mapping[str, float]]) -> bool:
+    """Tell whether no method is better by what is shown, three decimals."""
+    known = [round(other[measure.key], 3) for other in results.values() if not math.isnan(other[measure.key])]
+    best = (min if measure.lower_is_better else max)(known, default=None)
+    return round(found[measure.key], 3) == best
+
+
+def listing(found: Mapping[str, float]) -> Table:
+    """Return the five measures and both F1 one below the other."""
+    table = plain_table("measure", "value", right=(1,))
+    for measure in (*FIVE, *F1):
+        table.add_row(Text(f"{measure.name} {measure.arrow}"), Text(number(found[measure.key])))
+    return table

@@ -1,0 +1,123 @@
+"""What the commands print: facts for people or as JSON on stdout, everything else on stderr."""
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["ERR", "OUT", "clean", "emit", "fact_table", "heading", "number", "plain_table", "quoted", "say"]
+
+# Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
+OUT = Console(markup=False, highlight=False, emoji=False)
+ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def clean(text: object) -> str:
+    r"""Return a text that cannot steer the terminal: one line, without control characters.
+
+    Parameters
+    ----------
+    text : object
+        Whatever came from a file or a library.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.output import clean
+    >>> clean("a\n b\x1b[31m[red]")
+    'a b[31m[red]'
+    """
+    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
+    return " ".join(words.split())
+
+
+def quoted(names: Iterable[object], limit: int = 12) -> str:
+    """Return the first names in quotes, and how many more there are.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.output import quoted
+    >>> quoted(["a", "b", "c"], limit=2)
+    "'a', 'b' and 1 more"
+    """
+    items = list(names)
+    shown = ", ".join(repr(str(name)) for name in items[:limit])
+    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
+
+
+def number(value: Any) -> str:
+    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.output import number
+    >>> number(12345), number(0.5), number(None), number(float("nan"))
+    ('12,345', '0.500', '–', '–')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+
+
+def say(kind: str, text: object) -> None:
+    """Print one line on stderr, such as ``error: there is no file 'x'.``"""
+    style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
+    ERR.print(Text.assemble((f"{kind}:", style), " ", clean(text)), soft_wrap=True)
+
+
+def plain_table(*columns: str, right: Collection[int] = ()) -> Table:
+    """Return an empty table in the house style; the columns numbered in `right` are aligned to the right."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+    for position, name in enumerate(columns):
+        table.add_column(
+            name,
+            justify="right" if position in right else "left",
+            overflow="fold",
+            no_wrap=position in right,
+        )
+    return table
+
+
+def heading(text: str) -> Text:
+    """Return a line that stands above a table."""
+    return Text(clean(text), style="bold")
+
+
+def fact_table(facts: Mapping[str, object]) -> Table:
+    """Return names and values side by side."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        shown = number(value) if value is None or isinstance(value, int | float) else clean(value)
+        table.add_row(Text(name), Text(shown))
+    return table
+
+
+def emit(facts: Mapping[str, object], *shown: RenderableType, as_json: bool) -> None:
+    """Print facts to stdout: as one JSON object, or as whatever `shown` makes of them."""
+    if as_json:
+        typer.echo(json.dumps(_plain(facts), indent=2, allow_nan=False))
+    else:
+        OUT.print(*shown, sep="\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has; nan and infinity become null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers, without importing numpy
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value) if isinstance(value, Path) else repr(value)

@@ -1,0 +1,138 @@
+"""The same problem whatever the order of its rows and labels, and whatever the container."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pmlkit._arrays import row_hash
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+
+__all__ = ["CanonicalProblem", "canonical_problem", "plain_rows"]
+
+Table = TypeVar("Table", bound=NDArray[Any])
+
+_ODD = np.uint64(0xD6E8FEB86659FD93)
+# Sparse rows with fewer cells than this are made dense (32 megabytes in double precision).
+_SMALL = 1 << 22
+
+
+@dataclass(frozen=True)
+class CanonicalProblem:
+    """Rows and candidates in an order of their own, and the way back.
+
+    Attributes
+    ----------
+    X : dense array or CSR array of float64 of shape (n_rows, n_features)
+    Y : CSR array of ones of shape (n_rows, n_labels)
+    rows : array of int of shape (n_rows,)
+        Where each row stood.
+    labels : array of int of shape (n_labels,)
+        Where each label stood.
+    cells : array of int of shape (n_cells,)
+        Where each candidate stood in the given ``Y.data``.
+    """
+
+    X: Features
+    Y: CSR
+    rows: IntArray
+    labels: IntArray
+    cells: IntArray
+
+    def cells_as_given(self, values: FloatArray) -> FloatArray:
+        """Return values of the candidates in the order of the given ones."""
+        given = np.empty_like(values)
+        given[self.cells] = values
+        return given
+
+    def table_as_given(self, table: Table) -> Table:
+        """Return a table of shape (n_rows, n_labels) in the given order."""
+        given: Table = np.empty_like(table)
+        given[np.ix_(self.rows, self.labels)] = table
+        return given
+
+
+def canonical_problem(X: Features, Y: CSR, *, reorder: bool = True) -> CanonicalProblem:
+    """Order rows and labels by their content.
+
+    A support vector machine that stops early or a tree that meets a tie gives answers that hang on
+    the order of its input, down to the last bits of its features. A method that solves the ordered
+    problem instead is free of that: shuffled rows and labels, sparse and dense rows, single and
+    double precision become the same arrays again.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+    Y : CSR array of ones of shape (n_rows, n_labels)
+        Candidates, with sorted indices.
+    reorder : bool, default=True
+        False leaves rows and labels as they are.
+
+    Notes
+    -----
+    Rows are sorted by a hash of their features, of their candidates and of the other rows with these
+    candidates; labels by a hash of the places of the rows that have them. Only rows (labels) that
+    cannot be told apart at all stay in the order in which they came.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.canonical import canonical_problem
+    >>> X, Y = np.array([[1.0], [2.0], [3.0]]), sparse.csr_array(np.array([[1.0, 0], [0, 1], [1, 1]]))
+    >>> one, other = canonical_problem(X, Y), canonical_problem(X[::-1], Y[::-1])
+    >>> bool((one.X == other.X).all()), bool((one.Y != other.Y).nnz == 0)
+    (True, True)
+    """
+    rows, labels = _content_order(X, Y) if reorder else (np.arange(Y.shape[0]), np.arange(Y.shape[1]))
+    # Counted from one: a stored zero may get lost when columns are picked.
+    counted = sparse.csr_array((np.arange(1, Y.nnz + 1), Y.indices, Y.indptr), Y.shape)[rows][:, labels]
+    counted.sort_indices()
+    ordered = sparse.csr_array((np.ones(Y.nnz), counted.indices, counted.indptr), Y.shape)
+    return CanonicalProblem(plain_rows(X)[rows], ordered, rows, labels, counted.data - 1)
+
+
+def plain_rows(X: Features, *, dense: bool = False) -> Any:
+    """Return rows in double precision, dense where they are small or where `dense` asks for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.canonical import plain_rows
+    >>> plain_rows(sparse.csr_array(np.eye(2, dtype=np.float32)))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if sparse.issparse(X) and (dense or X.shape[0] * X.shape[1] <= _SMALL):
+        X = X.toarray()
+    return X.astype(np.float64, copy=False)
+
+
+def _content_order(X: Features, Y: CSR) -> tuple[IntArray, IntArray]:
+    columns = sparse.csc_array(Y)
+    row_key = _stirred(row_hash(X, precision=np.float32))
+    # Twice back and forth, so that twins are told apart by what their labels have in common with others.
+    for _ in range(2):
+        label_key = _stirred(_sums(row_key[columns.indices], columns.indptr))
+        row_key = _stirred(row_key + _sums(label_key[Y.indices], Y.indptr))
+    rows = np.argsort(row_key, kind="stable")
+    place = np.empty(len(rows), dtype=np.uint64)
+    place[rows] = np.arange(len(rows), dtype=np.uint64)
+    labels = np.argsort(_sums(_stirred(place)[columns.indices], columns.indptr), kind="stable")
+    return rows, labels
+
+
+def _stirred(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits of hashes, so that sums of them seldom agree by chance."""
+    with np.errstate(over="ignore"):
+        key = (key + _ODD) * _ODD
+        return np.asarray((key ^ (key >> np.uint64(31))) * _ODD)
+
+
+def _sums(values: NDArray[np.uint64], indptr: IntArray) -> NDArray[np.uint64]:
+    """Sum runs of unsigned integers; they may wrap around."""
+    total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return np.asarray(total[indptr[1:]] - total[indptr[:-1]])

@@ -1,0 +1,104 @@
+import json
+import shlex
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pmlkit.cli.app import app
+from pmlkit.data import load_digit_strips, read
+from pmlkit.demo import least_confident, run_demo
+from pmlkit.methods import CandidateLogistic
+from pmlkit.persistence import load
+
+ROWS = 150
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A small demo: what it printed and where its files are."""
+    folder = tmp_path_factory.mktemp("demo") / "new folder"
+    result = CliRunner().invoke(app, ["demo", "--rows", str(ROWS), "--out", str(folder)])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout, folder
+
+
+def test_it_is_short_and_fits_eighty_columns(shown):
+    lines = shown[0].splitlines()
+    assert len(lines) <= 45
+    commands = [line for line in lines if line.startswith("  pmlkit ")]
+    assert max(len(line) for line in lines if line not in commands and str(shown[1]) not in line) <= 80
+    assert len(commands) == 3
+
+
+def test_it_says_what_was_measured(shown):
+    demo = run_demo(ROWS)
+    for method in demo.methods.values():
+        assert f"{method.measures['average_precision']:.3f}" in shown[0]
+        assert f"{method.cleaning['cleaning_auc']:.3f}" in shown[0]
+    for suspect in demo.suspects:
+        assert f"{suspect.confidence:.3f}" in shown[0]
+
+
+def test_the_files_are_the_ones_of_the_demo(shown):
+    demo, folder = run_demo(ROWS), shown[1]
+    assert sorted(path.name for path in folder.iterdir() if "lfc" not in path.name) == [
+        "contact-sheet.png",
+        "demo.npz",
+        "model.skops",
+    ]
+    assert read(folder / "demo.npz") == demo.data
+    assert type(load(folder / "model.skops")).__name__ == demo.best_cleaner
+    assert (folder / "contact-sheet.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_commands_it_suggests_work_as_printed(shown, run):
+    for line in shown[0].splitlines():
+        if line.startswith("  pmlkit "):
+            result = run(*shlex.split(line.partition(" | ")[0])[1:])
+            assert result.exit_code == 0, (line, result.stderr)
+
+
+def test_an_earlier_demo_is_replaced_but_nothing_else(shown, run, tmp_path):
+    assert run("demo", "--rows", "50", "--seed", "1", "--out", shown[1]).exit_code == 0
+    (tmp_path / "model.skops").write_text("mine")
+    result = run("demo", "--rows", "50", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "--force" in result.stderr
+    assert (tmp_path / "model.skops").read_text() == "mine"
+
+
+def test_as_json(run, tmp_path):
+    result = run("demo", "--rows", "60", "--out", tmp_path, "--json")
+    facts = json.loads(result.stdout)
+    assert len(facts["suspects"]) == 10
+    assert set(facts["methods"]) == {"CandidateLogistic", "MLkNN", "PMLLFC"}
+    assert facts["best_cleaner"] in facts["methods"]
+
+
+@pytest.mark.parametrize("where", ["file", "file/below"])
+def test_a_folder_that_cannot_be(run, tmp_path, where):
+    (tmp_path / "file").write_text("")
+    result = run("demo", "--out", tmp_path / where)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_suspects_are_the_least_confident_candidates():
+    strips = load_digit_strips(100)
+    model = CandidateLogistic().fit(strips.X, strips.Y)
+    confidence, truth = model.label_confidence_.toarray(), strips.truth.toarray()
+    rows, labels = np.nonzero(strips.Y.toarray())
+    order = sorted(zip(confidence[rows, labels], rows, labels, strict=True))[:7]
+    found = least_confident(strips, model, 7)
+    assert [(s.confidence, s.row, s.label) for s in found] == [(c, r, k) for c, r, k in order]
+    assert [s.is_wrong for s in found] == [truth[r, k] == 0 for _, r, k in order]
+    assert len(least_confident(strips, model, 10**6)) == strips.Y.nnz
+
+
+def test_stages_are_told():
+    stages = []
+    run_demo(50, on_stage=stages.append)
+    assert len(stages) == 4
+    assert stages[-1] == "fitting PMLLFC"

@@ -1,0 +1,56 @@
+import pytest
+
+from pmlkit._files import check_target, replacing
+from pmlkit.exceptions import DataError
+
+
+def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def write_half(error):
+        with replacing(target) as stream:
+            stream.write(b"half")
+            raise error
+
+    for error in (KeyError("x"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            write_half(error)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="could not be written: No space left"), replacing(tmp_path / "file"):
+        raise OSError(28, "No space left on device")
+
+
+def test_a_link_keeps_pointing_to_its_file(tmp_path):
+    target, link = tmp_path / "file", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link) as stream:
+        stream.write(b"new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_targets_that_cannot_be(tmp_path):
+    taken = tmp_path / "file"
+    taken.write_text("")
+    with pytest.raises(DataError, match="exists already: use --force"):
+        check_target(taken)
+    assert check_target(taken, force=True) == taken
+    with pytest.raises(DataError, match="is a folder"):
+        check_target(tmp_path, force=True)
+    with pytest.raises(DataError, match="is a file"):
+        check_target(taken / "below")
+    with pytest.raises(DataError, match="There is no folder"):
+        check_target(tmp_path / "no" / "file")
+    with pytest.raises(DataError, match="not a regular file"):
+        check_target("/dev/null", force=True)
+
+
+def test_a_folder_that_vanished_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="Nothing can be written"), replacing(tmp_path / "gone" / "file"):
+        pass
