@@ -62,7 +62,7 @@ def test_orientation_is_asked_for_where_shapes_do_not_tell(save, caplog):
     np.testing.assert_array_equal(by_rows.Y.toarray(), np.triu(np.ones((4, 4))))
     with pytest.raises(ValueError, match="'rows' or 'columns', got 'up'"):
         read(square, orientation="up")
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="pmlkit"):
         read(save(data=X, target=TRUTH.T))
     assert "labels by columns" in caplog.text
     with pytest.raises(DataError, match="do not fit"):
