@@ -38,6 +38,7 @@ unit: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:

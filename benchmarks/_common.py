@@ -1,5 +1,6 @@
 """What the benchmark scripts share: data, side-by-side timing, peak memory."""
 
+import importlib
 import os
 import resource
 import statistics
@@ -15,7 +16,10 @@ import numpy as np
 from pmlkit.data import PMLDataset, add_noise, data_home, read, train_test_rows
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))  # The plain references live with the tests.
+
+# The plain reference lives with the tests.
+sys.path.insert(0, str(ROOT / "tests"))
+lfc_reference = importlib.import_module("lfc_reference")
 
 PAPER_SETS = ("slashdot", "scene", "enron", "medical", "corel5k", "YeastBP", "YeastCC", "YeastMF")
 

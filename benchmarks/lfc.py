@@ -17,8 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 
-import lfc_reference as reference
-from _common import PAPER_SETS, data_home, load, noisy_split, peak_memory, side_by_side, slope
+from _common import PAPER_SETS, data_home, lfc_reference, load, noisy_split, peak_memory, side_by_side, slope
 from pmlkit import PMLLFC
 from pmlkit.data import make_pml
 from pmlkit.metrics import coverage, evaluate
@@ -52,7 +51,7 @@ def exact() -> None:
             for row_sum in ("penalty", "simplex"):
                 options = {"similarity": similarity, "row_sum": row_sum, "max_iter": 3, "tol": 0, "w_tol": 1e-9}
                 model = PMLLFC(**options).fit(X, Y)
-                P, _ = reference.pml_lfc(
+                P, _ = lfc_reference.pml_lfc(
                     rows,
                     Y.toarray().astype(float),
                     alpha=10.0,
@@ -81,7 +80,7 @@ def dense() -> None:
         width = PMLLFC(random_state=0).fit(X, Y).bandwidth_
         jobs = {
             "ours": lambda X=X, Y=Y: PMLLFC(tol=0, random_state=0).fit(X, Y),
-            "dense": lambda unit=unit, candidates=candidates, width=width: reference.pml_lfc(
+            "dense": lambda unit=unit, candidates=candidates, width=width: lfc_reference.pml_lfc(
                 unit, candidates, alpha=10.0, beta=10.0, lam=10.0, similarity="both", width=width, n_inner=10
             ),
         }
@@ -166,7 +165,7 @@ def paper(repeats: int = 10) -> None:
             results.append(evaluate(truth, scores, model.predict(X_test)))
             all_rows.append(coverage(truth, scores, empty_rows="keep"))
         for printed, measure in MEASURES.items():
-            mean, deviation = published[name, printed]
+            mean, deviation = published[name.lower(), printed]
             values = [result[measure] for result in results]
             met_here = verdict(np.mean(values), mean, deviation, printed)
             cells += 1
@@ -200,7 +199,7 @@ def published_figures() -> dict[tuple[str, str], tuple[float, float]]:
         return {}
     with Path(path).open() as file:
         return {
-            (row["dataset"], row["metric"]): (float(row["mean"]), float(row["std"]))
+            (row["dataset"].lower(), row["metric"]): (float(row["mean"]), float(row["std"]))
             for row in csv.DictReader(file)
             if row["method"] == "PML-LFC"
         }

@@ -85,26 +85,31 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
 
     def correlate(A: FloatArray) -> FloatArray:
         """Return X'A for the centred X."""
-        return np.asarray(X.T @ A - np.outer(mean, A.sum(axis=0)))
+        return np.asarray(X.T @ A - np.outer(mean, A.sum(axis=0)) if center else X.T @ A)
 
     def project_plain(P: CSR) -> FloatArray:
-        weighted = sparse.csr_array(sparse.diags_array(weight) @ P)
-        return _dense(X.T @ weighted) - np.outer(mean, weighted.sum(axis=0))
+        weighted = _scale_rows(P, weight)
+        correlation = _dense(X.T @ weighted)
+        return correlation - np.outer(mean, weighted.sum(axis=0)) if center else correlation
 
     if min(n_rows, n_features) > LARGEST_DIAGONALISED:
         return _plain_basis(X, weight, mean, correlate, project_plain)
     root = np.sqrt(weight)
     if n_features <= n_rows:
-        gram = _dense(X.T @ _scale_rows(X, weight)) - total * np.outer(mean, mean)
+        gram = _dense(X.T @ _scale_rows(X, weight))
+        if center:
+            gram -= total * np.outer(mean, mean)
     else:
         gram = _dense(X @ X.T)
-        shift = X @ mean
-        gram -= shift[:, None] + shift - mean @ mean
-        gram *= np.outer(root, root)
+        if center:
+            shift = X @ mean
+            gram -= shift[:, None] + shift - mean @ mean
+        if not (weight == 1.0).all():
+            gram *= np.outer(root, root)
     eigenvalues, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     # What lies below is rounding: the solution has nothing there.
-    kept = eigenvalues > 1e-13 * max(eigenvalues[-1], 0.0) * len(eigenvalues)
-    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
+    first = int(np.searchsorted(eigenvalues, 1e-13 * max(eigenvalues[-1], 0.0) * len(eigenvalues), side="right"))
+    eigenvalues, vectors = eigenvalues[first:], vectors[:, first:]
     scale = eigenvalues[:, None]
     singular = np.sqrt(scale)
     if n_features <= n_rows:
