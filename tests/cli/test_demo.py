@@ -102,3 +102,14 @@ def test_stages_are_told():
     run_demo(50, on_stage=stages.append)
     assert len(stages) == 4
     assert stages[-1] == "fitting PMLLFC"
+
+
+def test_the_next_commands_can_be_typed_as_printed(tmp_path, monkeypatch):
+    from pmlkit.cli import demo_command
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo_command.sys, "argv", [str(tmp_path / ".venv" / "bin" / "pmlkit"), "demo"])
+    monkeypatch.setattr(demo_command.shutil, "which", lambda name: None)
+    assert demo_command._program() == ".venv/bin/pmlkit"
+    monkeypatch.setattr(demo_command.shutil, "which", lambda name: "/usr/bin/pmlkit")
+    assert demo_command._program() == "pmlkit"

@@ -2,7 +2,10 @@
 
 import contextlib
 import logging
+import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,9 +144,9 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
     other = shlex.quote(str(paths[_MODEL].with_name("lfc.skops")))
     OUT.print(
         Text.assemble("Look at them in ", (sheet, "bold cyan"), ". Then try:"),
-        Text(f"  pmlkit info {file}", style="cyan"),
-        Text(f"  pmlkit predict {model} {file} | head", style="cyan"),
-        Text(f"  pmlkit fit {file} -m PMLLFC -p fit_intercept=true -o {other}", style="cyan"),
+        Text(f"  {_program()} info {file}", style="cyan"),
+        Text(f"  {_program()} predict {model} {file} | head", style="cyan"),
+        Text(f"  {_program()} fit {file} -m PMLLFC -p fit_intercept=true -o {other}", style="cyan"),
         sep="\n",
         soft_wrap=True,
     )
@@ -161,3 +164,11 @@ def _suspect_table(found: "Demo") -> "Table":
             Text(str(suspect.row)), Text(given), Text(shown), name, Text(f"{suspect.confidence:.3f}"), verdict
         )
     return table
+
+
+def _program() -> str:
+    """Return how this program can be called again: by its name only where the shell finds it."""
+    called = Path(sys.argv[0])
+    if shutil.which("pmlkit") or called.name != "pmlkit":
+        return "pmlkit"
+    return shlex.quote(os.path.relpath(called))
