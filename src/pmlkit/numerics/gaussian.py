@@ -8,7 +8,7 @@ from pmlkit._typing import Features, FloatArray
 __all__ = ["gaussian_block", "mean_distance", "nystrom_features", "squared_distances"]
 
 EXACT_DISTANCE_ROWS = 6000
-"""Up to so many rows the mean distance is exact; beyond, it is that of a sample of this size / 2."""
+"""Up to so many rows the mean distance is exact; beyond, it is that of a sample of a quarter as many."""
 
 _SPARSE_PAYS = 0.05
 """Below this density a sparse product of rows is faster than a dense one."""
@@ -61,7 +61,7 @@ def mean_distance(X: Features, weight: FloatArray, rng: np.random.Generator) -> 
     """
     n_rows = X.shape[0]
     if n_rows > EXACT_DISTANCE_ROWS:
-        chosen = np.sort(rng.choice(n_rows, EXACT_DISTANCE_ROWS // 2, replace=False))
+        chosen = np.sort(rng.choice(n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
         X, weight = X[chosen], weight[chosen]
     total = 0.0
     for first in range(0, X.shape[0], 512):

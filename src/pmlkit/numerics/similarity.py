@@ -30,9 +30,10 @@ KernelApprox = Literal["auto", "exact", "features"]
 
 EXACT_CELLS = 2**24
 """Kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
-N_FEATURES = 256
+N_FEATURES = 96
 """Size of the kernel feature map."""
 _BLOCK_CELLS = 2**23
+_KEPT_FEATURES = 2**28
 
 
 @dataclass(frozen=True)
@@ -230,57 +231,97 @@ def _mapped(
     """
     features = nystrom_features(X, width, N_FEATURES, weight, rng)
     sizes = np.diff(Y.indptr)
-    own = np.einsum("ij,ij->i", features, features).astype(np.float64)
-    if compare == "both":
-        features /= np.sqrt(sizes)[:, None].astype(np.float32)
-    n_rows, n_labels = Y.shape
-    columns = np.flatnonzero(labels)
-    step = max(256, _BLOCK_CELLS // n_labels)
-    blocks = [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
-    by_block = [Y[rows].tocsc() for rows in blocks] if compare == "both" else []
     cell_weight = np.repeat(weight, sizes)
-    cell_own = np.repeat(own, sizes)
-    # T has a slice for each shared label: columns are taken in groups so that it stays small.
-    group_size = max(1, int(2**26 // (features.shape[1] * (n_labels if compare == "both" else 1))))
-    groups = [columns[first : first + group_size] for first in range(0, len(columns), group_size)]
-
-    def shared_labels(b: int) -> list[IntArray]:
-        csc = by_block[b]
-        return [csc.indices[csc.indptr[c] : csc.indptr[c + 1]] for c in range(n_labels)]
+    own = np.repeat(np.einsum("ij,ij->i", features, features).astype(np.float64), sizes)
+    asked = labels[Y.indices]
+    if compare == "features":
+        product = _plain_product(features, Y)
+    else:
+        features /= np.sqrt(sizes)[:, None].astype(np.float32)
+        product = _shared_label_product(features, Y)
+    # The sums have a slice for each shared label: columns are taken in groups so that they stay small.
+    slices = Y.shape[1] if compare == "both" else 1
+    group = max(1, 2**26 // (features.shape[1] * slices))
+    columns = np.flatnonzero(labels)
 
     def times(p: FloatArray) -> FloatArray:
         weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
         result = np.zeros_like(p)
-        for group in groups:
-            sums = np.zeros((n_labels if compare == "both" else 1, features.shape[1], len(group)), dtype=np.float32)
-            for b, rows in enumerate(blocks):
-                dense = weighted[rows][:, group].toarray().astype(np.float32)
-                if compare == "features":
-                    sums[0] += features[rows].T @ dense
-                    continue
-                block = features[rows]
-                for c, J in enumerate(shared_labels(b)):
-                    sums[c] += block[J].T @ dense[J]
-            place = np.full(n_labels, -1)
-            place[group] = np.arange(len(group))
-            for b, rows in enumerate(blocks):
-                block = features[rows]
-                if compare == "features":
-                    answer = block @ sums[0]
-                else:
-                    answer = np.zeros((len(block), len(group)), dtype=np.float32)
-                    for c, J in enumerate(shared_labels(b)):
-                        answer[J] += block[J] @ sums[c]
-                begin, end = Y.indptr[rows.start], Y.indptr[rows.stop]
-                local = np.repeat(np.arange(len(block)), sizes[rows])
-                column = place[Y.indices[begin:end]]
-                wanted = np.flatnonzero(column >= 0)
-                result[begin + wanted] = answer[local[wanted], column[wanted]]
-        asked = labels[Y.indices]
-        result[asked] -= (cell_weight * cell_own * p)[asked]
+        for first in range(0, len(columns), group):
+            result += product(weighted, columns[first : first + group])
+        result[asked] -= (cell_weight * own * p)[asked]
         return result
 
     return times
+
+
+def _plain_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArray], FloatArray]:
+    """Return the product with the features' own similarity."""
+    blocks = _row_blocks(Y)
+
+    def product(weighted: CSR, columns: IntArray) -> FloatArray:
+        sums = np.asarray(weighted[:, columns].T @ features).T
+        return _mapped_cells(Y, columns, blocks, lambda rows: features[rows] @ sums)
+
+    return product
+
+
+def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArray], FloatArray]:
+    """Return the product whose terms are split by the label that two rows share."""
+    n_labels = Y.shape[1]
+    blocks = _row_blocks(Y)
+    members: list[list[IntArray]] = []
+    for rows in blocks:
+        by_label = Y[rows].tocsc()
+        members.append([by_label.indices[by_label.indptr[c] : by_label.indptr[c + 1]] for c in range(n_labels)])
+    # A label's rows lie apart in memory: keep a copy of their features side by side where that fits.
+    kept: dict[tuple[int, int], FloatArray] = {}
+    keep = Y.nnz * features.shape[1] <= _KEPT_FEATURES
+
+    def of_label(b: int, c: int) -> FloatArray:
+        if not keep:
+            return features[blocks[b]][members[b][c]]
+        if (b, c) not in kept:
+            kept[b, c] = features[blocks[b]][members[b][c]]
+        return kept[b, c]
+
+    def product(weighted: CSR, columns: IntArray) -> FloatArray:
+        sums = np.zeros((n_labels, features.shape[1], len(columns)), dtype=np.float32)
+        for b, rows in enumerate(blocks):
+            dense = weighted[rows][:, columns].toarray().astype(np.float32)
+            for c, J in enumerate(members[b]):
+                sums[c] += of_label(b, c).T @ dense[J]
+
+        def answer(rows: slice) -> FloatArray:
+            b = blocks.index(rows)
+            total = np.zeros((rows.stop - rows.start, len(columns)), dtype=np.float32)
+            for c, J in enumerate(members[b]):
+                total[J] += of_label(b, c) @ sums[c]
+            return total
+
+        return _mapped_cells(Y, columns, blocks, answer)
+
+    return product
+
+
+def _row_blocks(Y: CSR) -> list[slice]:
+    """Cut the rows so that a dense answer for a block stays small."""
+    step = max(256, _BLOCK_CELLS // Y.shape[1])
+    return [slice(first, min(first + step, Y.shape[0])) for first in range(0, Y.shape[0], step)]
+
+
+def _mapped_cells(Y: CSR, columns: IntArray, blocks: list[slice], answer: Callable[[slice], FloatArray]) -> FloatArray:
+    """Pick the candidates' cells out of dense answers for some columns, block by block."""
+    cells = np.zeros(Y.nnz)
+    place = np.full(Y.shape[1], -1)
+    place[columns] = np.arange(len(columns))
+    for rows in blocks:
+        begin, end = Y.indptr[rows.start], Y.indptr[rows.stop]
+        local = np.repeat(np.arange(rows.stop - rows.start), np.diff(Y.indptr[rows.start : rows.stop + 1]))
+        column = place[Y.indices[begin:end]]
+        wanted = np.flatnonzero(column >= 0)
+        cells[begin + wanted] = answer(rows)[local[wanted], column[wanted]]
+    return cells
 
 
 def _all_squares(X: Features, weight: FloatArray, width: float) -> float:
