@@ -1,4 +1,9 @@
+import io
+import itertools
+import json
 import os
+import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from pmlkit import MLkNN
 from pmlkit.exceptions import DataError
-from pmlkit.persistence import load, save
+from pmlkit.persistence import load, loads, save
 
 
 @pytest.fixture
@@ -76,3 +81,51 @@ def test_a_plain_scikit_learn_model_is_readable_too(tmp_path):
     X = np.arange(10.0)[:, None]
     skops.io.dump(LogisticRegression().fit(X, X[:, 0] > 5), tmp_path / "plain.skops")
     assert load(tmp_path / "plain.skops").n_features_in_ == 1
+
+
+def hostile_file():
+    """Build a file that would run a command if any function that a pmlkit module imports were trusted."""
+    numbers = itertools.count(1000)
+
+    def node(kind, module, loader, **rest):
+        return {"__class__": kind, "__module__": module, "__loader__": loader, "__id__": next(numbers), **rest}
+
+    def text(value):
+        return node("str", "builtins", "JsonNode", content=json.dumps(value), is_json=True)
+
+    def call(module, name, *arguments):
+        arguments = node("list", "builtins", "ListNode", content=list(arguments))
+        empty = node("list", "builtins", "ListNode", content=[])
+        state = node("dict", "builtins", "DictNode", content={}, key_types=empty)
+        return node(name, module, "LossNode", __reduce__={"args": arguments}, content=state)
+
+    call_of_ours = call("pmlkit.methods.cleanlab_filter", "import_module", text("antigravity"))
+    root = node("list", "builtins", "ListNode", content=[call_of_ours])
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("schema.json", json.dumps({**root, "protocol": 2, "_skops_version": "0.16.0"}))
+    return buffer.getvalue()
+
+
+def test_functions_in_our_own_modules_are_no_types():
+    with pytest.raises(DataError, match=r"refused.*import_module"):
+        loads(hostile_file())
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("schema", ["[]", '"x"', "null", "{}"])
+def test_odd_schemas_get_one_sentence(tmp_path, schema):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("schema.json", schema)
+    with pytest.raises(DataError, match="not a model file"):
+        load(path)
+
+
+def test_a_model_with_callbacks_can_be_saved(oracle, tmp_path):
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    model = MLkNN().set_callbacks(callback.ProgressBar())
+    model.fit(oracle.X, oracle.Y)
+    save(model, tmp_path / "model.skops")
+    assert load(tmp_path / "model.skops").n_features_in_ == 20
+    assert hasattr(model, "_skl_callbacks")

@@ -12,9 +12,10 @@ __all__ = ["as_csr", "row_hash"]
 
 
 def as_csr(matrix: Any) -> CSR:
-    """Return any sparse matrix as a CSR array with 32-bit indices where they fit.
+    """Return any sparse matrix as a canonical CSR array with 32-bit indices where they fit.
 
-    Half the memory, and liblinear accepts no others. Nothing is copied that need not be.
+    Sorted indices, no cell twice; half the memory, and liblinear accepts no others. The input is
+    never changed, and nothing is copied that need not be.
 
     Examples
     --------
@@ -26,6 +27,9 @@ def as_csr(matrix: Any) -> CSR:
     dtype('int32')
     """
     csr = sparse.csr_array(matrix)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
     if csr.indices.dtype == np.int32 or max(csr.nnz, *csr.shape) > np.iinfo(np.int32).max:
         return csr
     parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)

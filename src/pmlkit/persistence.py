@@ -1,7 +1,8 @@
 """Save and load fitted models without ever unpickling a file."""
 
+import copy
 import os
-import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from pmlkit.exceptions import DataError
 
 __all__ = ["dumps", "load", "loads", "save"]
 
-_OURS = "pmlkit.methods."
 # Types that scikit-learn's neighbour search keeps in its fitted state, and that skops does not know by itself.
 _TRUSTED = frozenset(
     {
@@ -31,15 +31,25 @@ _TRUSTED = frozenset(
 
 
 def dumps(model: Any) -> bytes:
-    """Return a fitted model as bytes in skops' format."""
+    """Return a fitted model as bytes in skops' format; callbacks are left behind."""
+    if hasattr(model, "_skl_callbacks"):
+        model = copy.copy(model)
+        del model._skl_callbacks
     data: bytes = skops.io.dumps(model)
     return data
 
 
-def loads(data: bytes) -> Any:
-    """Return the model in `data`, refusing every type that a pmlkit model does not need."""
+def loads(data: bytes, *, trusted: Iterable[type] = ()) -> Any:
+    """Return the model in `data`, refusing every type that a pmlkit model does not need.
+
+    Parameters
+    ----------
+    data : bytes
+    trusted : iterable of types, optional
+        Further estimators of your own that may be in it.
+    """
     unknown = skops.io.get_untrusted_types(data=data)
-    return skops.io.loads(data, trusted=_accept(unknown, "the data"))
+    return skops.io.loads(data, trusted=_accept(unknown, "the data", trusted))
 
 
 def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -67,14 +77,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         unknown = skops.io.get_untrusted_types(file=source)
         return skops.io.load(source, trusted=_accept(unknown, str(source)))
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # skops fails in as many ways as a file can be damaged.
         raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
 
 
-def _accept(unknown: list[str], source: str) -> list[str]:
-    refused = sorted(name for name in unknown if not name.startswith(_OURS) and name not in _TRUSTED)
+def _accept(unknown: list[str], source: str, trusted: Iterable[type] = ()) -> list[str]:
+    """Return the names if all are known by their full name: a mere prefix would let a file call any function."""
+    from pmlkit.methods import METHODS
+
+    known = _TRUSTED | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*METHODS, *trusted)}
+    refused = sorted(name for name in unknown if name not in known)
     if refused:
         raise DataError(f"{source} is refused: it holds types that no pmlkit model needs ({', '.join(refused)}).")
     return unknown

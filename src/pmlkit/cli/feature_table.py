@@ -104,7 +104,7 @@ def _load_text(path: Path, options: dict[str, Any]) -> Any:
 def _numbers(table: Any, name: str, path: Path) -> FloatArray:
     column = table.column(name)
     try:
-        values = np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
+        values = np.asarray(column.cast("float64", safe=False).to_numpy(), dtype=np.float64)
     except Exception as error:
         raise DataError(f"{path.name}: column {name!r} must hold numbers, but it holds {column.type}.") from error
     absent = np.flatnonzero(~np.isfinite(values))

@@ -16,6 +16,7 @@ from pmlkit.methods.pml_ni import PMLNI
 __all__ = [
     "DRAMA",
     "FPML",
+    "METHODS",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 # The order in which methods are listed: baselines first, then by year of publication.
-_METHODS: tuple[type[BasePML], ...] = (
+METHODS: tuple[type[BasePML], ...] = (
     CandidateLogistic,
     MLkNN,
     FPML,
@@ -54,7 +55,7 @@ def all_methods() -> dict[str, type[BasePML]]:
     <class 'pmlkit.methods.mlknn.MLkNN'>
     """
     return {
-        method.__name__: method for method in _METHODS if method not in _NEEDS or find_spec(_NEEDS[method]) is not None
+        method.__name__: method for method in METHODS if method not in _NEEDS or find_spec(_NEEDS[method]) is not None
     }
 
 

@@ -140,6 +140,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             Y_used[has_candidates],
             learned.confidence,
             natural_cut=0.0 if self._paired else self._natural_cut,
+            weight=options["sample_weight"][has_candidates] if options else None,
         )
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one

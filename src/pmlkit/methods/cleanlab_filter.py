@@ -60,6 +60,8 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
 
 def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
     """Return cleanlab's quality score of every candidate, aligned with ``Y.data``."""
+    if not Y.nnz:
+        return np.zeros(0)
     scores = _cleanlab("rank").get_label_quality_scores_per_class(_label_lists(Y), probability, method=method)
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     return np.asarray(scores[row, Y.indices])

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from pmlkit._arrays import as_csr
 from pmlkit._typing import CSR, BoolArray
 
 __all__ = ["Given", "as_given", "describe", "indicator", "present_and_absent"]
@@ -20,7 +21,7 @@ class Given:
 
     kind: str
     dtype: str
-    names: list[str] | None
+    names: list[str | int] | None
 
 
 def describe(y: Any) -> Given:
@@ -32,7 +33,9 @@ def describe(y: Any) -> Given:
         cell_types = {str(cell) for cell in (y.dtypes.tolist() if module == "pandas" else y.dtypes)}
         cell = cell_types.pop() if len(cell_types) == 1 else "int64"
         return Given(
-            module, cell.lower() if cell.lower() in _PLAIN_TYPES else "int64", [str(name) for name in y.columns]
+            module,
+            cell.lower() if cell.lower() in _PLAIN_TYPES else "int64",
+            [name if isinstance(name, str | int) else str(name) for name in y.columns],
         )
     dense = np.asarray(y)
     return Given(
@@ -58,6 +61,8 @@ def indicator(y: Any) -> tuple[CSR, Any]:
     """
     if not sparse.issparse(y) and np.ndim(y) == 1:
         return _one_label(y)
+    if sparse.issparse(y):
+        y = as_csr(y)
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind not in "biuf":
         values = _as_numbers(values)
@@ -82,7 +87,6 @@ def indicator(y: Any) -> tuple[CSR, Any]:
         )
     Y = sparse.csr_array(y, dtype=np.float64, copy=True)
     Y.eliminate_zeros()
-    Y.sum_duplicates()
     return Y, np.arange(Y.shape[1])
 
 

@@ -386,7 +386,7 @@ class PMLLFC(BasePML):
         self.optimality_gap_ = solution.low_rank.gap
         confidence = solution.state.confidence
         if self.warm_start:
-            self._warm = (data, (solution.low_rank, confidence))
+            self._warm = (data, (solution.low_rank, confidence), self.row_sum)
         scores = np.asarray(data.X @ self.coef_ + self.intercept_)
         return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
 
@@ -398,12 +398,14 @@ class PMLLFC(BasePML):
         if self.warm_start:
             key = joblib.hash(
                 (
-                    (X, Y, sample_weight),
+                    (X, Y, sample_weight, self.random_state),
                     (self.normalize, self.fit_intercept, self.similarity, self.bandwidth, self.kernel_approx),
                 )
             )
             if hasattr(self, "_warm") and self._warm[0].key == key:
-                return self._warm
+                data, start, row_sum = self._warm
+                # A start from the other rule may lie where this one cannot leave.
+                return data, start if row_sum == self.row_sum else None
         rng = generator(self.random_state)
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)

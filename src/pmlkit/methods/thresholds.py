@@ -65,7 +65,13 @@ class LabelRule:
 
 
 def fit_threshold(
-    threshold: str | float, scores: FloatArray, Y: CSR, confidence: FloatArray, *, natural_cut: float
+    threshold: str | float,
+    scores: FloatArray,
+    Y: CSR,
+    confidence: FloatArray,
+    *,
+    natural_cut: float,
+    weight: FloatArray | None = None,
 ) -> LabelRule:
     """Choose the rule from training rows and their candidates; the truth is never seen.
 
@@ -77,7 +83,8 @@ def fit_threshold(
           cardinality), and each row at least one;
         - ``"at_least_one"``: the method's natural cut, and each row at least one;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
-          candidates: each training row's best threshold, regressed on its scores;
+          candidates: each training row's best threshold, regressed on its scores; a row may stay
+          without a label;
         - a number: that fixed threshold; a row may stay without a label.
     scores : array of shape (n_rows, n_labels)
         Scores of training rows.
@@ -86,6 +93,8 @@ def fit_threshold(
     confidence : array aligned with ``Y.data``
     natural_cut : float
         The score at which the method is undecided.
+    weight : array of shape (n_rows,), optional
+        A row of weight 2 counts as two equal rows.
     """
     none = np.zeros(scores.shape[1])
     if not isinstance(threshold, str):
@@ -93,19 +102,38 @@ def fit_threshold(
     if scores.shape[1] == 1 or threshold == "at_least_one":
         return LabelRule(none, natural_cut, at_least_one=True)
     if threshold == "size":
-        weights, offset = _size_predictor(scores, Y)
+        weights, offset = _size_predictor(scores, Y, weight)
         return LabelRule(weights, offset, at_least_one=False)
-    return LabelRule(none, _cardinality_cut(scores, float(confidence.sum())), at_least_one=True)
+    if weight is not None:
+        confidence = confidence * np.repeat(weight, np.diff(Y.indptr))
+    return LabelRule(none, _cardinality_cut(scores, float(confidence.sum()), weight), at_least_one=True)
 
 
-def _cardinality_cut(scores: FloatArray, n_wanted: float) -> float:
-    """Return the cut that leaves `n_wanted` of all the scores above it, as near as ties allow."""
-    flat = np.sort(scores, axis=None)
-    n_above = int(np.clip(round(n_wanted), 1, len(flat) - 1))
-    return float((flat[-n_above] + flat[-n_above - 1]) / 2)
+def _cardinality_cut(scores: FloatArray, wanted: float, weight: FloatArray | None) -> float:
+    """Return the cut that leaves scores of the wanted total weight above it, as near as ties allow."""
+    if weight is None:
+        ascending = np.sort(scores, axis=None)
+        from_top = np.arange(1.0, ascending.size + 1.0)
+    else:
+        order = np.argsort(scores, axis=None, kind="stable")
+        ascending = scores.ravel()[order]
+        from_top = np.cumsum(np.repeat(weight, scores.shape[1])[order[::-1]])
+    size = len(ascending)
+    # Equal scores stay together: either all those at the cut are taken or none.
+    reached = min(int(np.searchsorted(from_top, wanted - 0.5 * (weight is None))), size - 1)
+    tie = ascending[size - 1 - reached]
+    n_above = size - int(np.searchsorted(ascending, tie, side="right"))
+    n_with = size - int(np.searchsorted(ascending, tie, side="left"))
+    above = from_top[n_above - 1] if n_above else 0.0
+    n_taken = n_with if from_top[n_with - 1] - wanted <= wanted - above and n_with < size else n_above
+    if n_taken == 0:
+        return float(np.nextafter(ascending[-1], np.inf))
+    lowest, next_lower = ascending[size - n_taken], ascending[size - n_taken - 1]
+    middle = (lowest + next_lower) / 2
+    return float(middle if middle > next_lower else lowest)
 
 
-def _size_predictor(scores: FloatArray, Y: CSR) -> tuple[FloatArray, float]:
+def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tuple[FloatArray, float]:
     """Regress each row's best threshold on its scores (minimum-norm least squares).
 
     The candidate thresholds of a row are the midpoints of its sorted scores, 0.1 below the
@@ -119,5 +147,7 @@ def _size_predictor(scores: FloatArray, Y: CSR) -> tuple[FloatArray, float]:
     false = np.hstack([zero, np.cumsum(~relevant[:, ::-1], axis=1)])[:, ::-1]
     cuts = np.hstack([ascending[:, :1] - 0.1, (ascending[:, 1:] + ascending[:, :-1]) / 2, ascending[:, -1:] + 0.1])
     target = np.take_along_axis(cuts, np.argmin(missed + false, axis=1)[:, None], axis=1)[:, 0]
-    solution = np.linalg.lstsq(np.hstack([scores, np.ones_like(zero)]), target, rcond=None)[0]
+    root = np.ones(len(scores)) if weight is None else np.sqrt(weight)
+    design = root[:, None] * np.hstack([scores, np.ones_like(zero)])
+    solution = np.linalg.lstsq(design, root * target, rcond=None)[0]
     return solution[:-1], float(solution[-1])

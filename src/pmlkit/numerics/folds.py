@@ -35,8 +35,10 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     >>> bool(fold[0] == fold[2]), sorted(set(fold.tolist()))
     (True, [0, 1, 2])
     """
-    # At single precision: the same row in float64 and float32 must land in the same fold.
-    hashes = row_hash(X, seed=seed, precision=np.float32)
+    # At single precision, so that the same row in float64 and float32 lands in the same fold; at double
+    # precision where single would take different rows for twins.
+    exact, rounded = (row_hash(X, seed=seed, precision=precision) for precision in (np.float64, np.float32))
+    hashes = rounded if len(np.unique(rounded)) == len(np.unique(exact)) else exact
     keys, twin_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     # Rows with a twin first, largest group first, each into the smallest fold; the rest, all alike, in turn.
     fold_of_key = np.empty(len(keys), dtype=np.int64)

@@ -10,7 +10,7 @@ certificate, a duality gap.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -82,6 +82,9 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
     weight = np.ones(n_rows) if weight is None else weight
     total = weight.sum()
     mean = np.asarray(weight @ X / total) if center else np.zeros(n_features)
+    if center and not sparse.issparse(X):
+        # In earnest where that costs nothing: the correction below cancels where the mean is large.
+        return replace(eigenbasis(X - mean, weight), mean=mean)
 
     def correlate(A: FloatArray) -> FloatArray:
         """Return X'A for the centred X."""
@@ -143,7 +146,10 @@ def _plain_basis(
         return correlate(weight[:, None] * (X @ M - mean @ M))
 
     operator = LinearOperator((X.shape[1],) * 2, matvec=lambda v: gram(v[:, None])[:, 0], dtype=np.float64)
-    largest = float(eigsh(operator, k=1, v0=np.ones(X.shape[1]), tol=1e-3, return_eigenvectors=False)[0])
+    start = _start(X.shape[1])
+    largest = 0.0
+    if operator.matvec(start).any():
+        largest = float(eigsh(operator, k=1, v0=start, tol=1e-3, return_eigenvectors=False)[0])
     squared = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     norm2 = float(weight @ squared - weight.sum() * mean @ mean)
     # The estimate may fall short by its tolerance; a step must not be too long.
@@ -328,13 +334,20 @@ def _relative_gap(
     return float((value - dual) / max(value, _TINY))
 
 
+def _start(size: int) -> FloatArray:
+    """Return a start for Lanczos that lies in no null space by design."""
+    return np.random.default_rng(0).normal(size=size)
+
+
 def _spectral_norm(A: FloatArray) -> float:
+    if not A.any():
+        return 0.0
     small = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
     last = len(small) - 1
     if last < 128:
         top = linalg.eigvalsh(small, subset_by_index=(last, last), check_finite=False)[0]
     else:
-        top = eigsh(small, k=1, v0=np.ones(len(small)), return_eigenvectors=False)[0]
+        top = eigsh(small, k=1, v0=_start(len(small)), return_eigenvectors=False)[0]
     return float(np.sqrt(max(top, 0.0)))
 
 

@@ -1,6 +1,7 @@
 """Nearest neighbours with a tie rule that does not depend on the search tree."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
@@ -55,9 +56,14 @@ def _settle_ties(
     if not len(tied):
         return
     k = distance.shape[1]
-    asking = (index._fit_X if X is None else X)[tied]
+    rows_there = index._fit_X
+    asking = (rows_there if X is None else X)[tied]
+    if not sparse.issparse(rows_there):
+        # Large values that differ little would cancel in a product; whole numbers stay whole.
+        level = np.round(rows_there.mean(axis=0))
+        rows_there, asking = rows_there - level, asking - level
     done = 0
-    for block in pairwise_distances_chunked(asking, index._fit_X):
+    for block in pairwise_distances_chunked(asking, rows_there):
         rows = tied[done : done + len(block)]
         if X is None:
             block[np.arange(len(rows)), rows] = np.inf

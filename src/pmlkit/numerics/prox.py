@@ -101,13 +101,18 @@ def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float |
     sizes = np.diff(indptr)
     row = np.repeat(np.arange(len(sizes)), sizes)
     mass = np.broadcast_to(np.asarray(total, dtype=float), len(sizes))
+    # The projection does not change when a row is shifted, nor when cells that end at zero anyway are lifted:
+    # with both, the sums below are of small numbers.
+    occupied = sizes > 0
+    top = np.zeros(len(sizes))
+    if len(values):
+        top[occupied] = np.maximum.reduceat(values, indptr[:-1][occupied])
+    values = np.maximum(values - top[row], -2.0 * mass[row])
     descending = values[np.lexsort((-values, row))]
-    # Sums within the row, without the rounding of a sum over all rows.
     place = np.arange(len(values)) - np.repeat(indptr[:-1], sizes)
     running = _running_sums(descending, sizes, indptr)
     stays = descending * (place + 1) > running - mass[row]
     n_positive = np.bincount(row[stays], minlength=len(sizes))
-    occupied = sizes > 0
     last = indptr[:-1][occupied] + n_positive[occupied] - 1
     shift = np.zeros(len(sizes))
     shift[occupied] = (running[last] - mass[occupied]) / n_positive[occupied]

@@ -25,14 +25,14 @@ def column_scale(X: Features, *, sample_weight: FloatArray | None = None) -> Flo
     array([1., 1.])
     """
     if sparse.issparse(X):
-        _, variance = mean_variance_axis(X, axis=0, weights=sample_weight)
+        mean, variance = mean_variance_axis(X, axis=0, weights=sample_weight)
     else:
         mean = np.average(X, axis=0, weights=sample_weight)
         variance = np.average((X - mean) ** 2, axis=0, weights=sample_weight)
-    deviation = np.sqrt(variance)
-    # A constant column leaves rounding noise: dividing by it would blow that noise up.
-    floor = 10 * np.finfo(deviation.dtype).eps * np.maximum(1.0, np.sqrt(variance.max(initial=0.0)))
-    return np.where(deviation > floor, deviation, 1.0).astype(deviation.dtype, copy=False)
+    # A constant column leaves rounding noise about its mean: dividing by it would blow that noise up.
+    noise = X.shape[0] * np.finfo(variance.dtype).eps
+    constant = variance <= noise * variance + (noise * mean) ** 2
+    return np.where(constant, 1.0, np.sqrt(variance)).astype(variance.dtype, copy=False)
 
 
 def scaled(X: Features, normalize: Normalize, scale: FloatArray | None = None) -> Any:
@@ -56,9 +56,22 @@ def scaled(X: Features, normalize: Normalize, scale: FloatArray | None = None) -
     array([[0.6, 0.8]])
     """
     if normalize == "unit":
-        return unit_rows(X)
+        return _unit_rows(X)
     if normalize == "standard":
         if scale is None:
             raise ValueError('normalize="standard" needs the column scale of the training rows.')
         return sparse.csr_array(X @ sparse.diags_array(1.0 / scale)) if sparse.issparse(X) else X / scale
     return X
+
+
+def _unit_rows(X: Features) -> Any:
+    """Return rows of unit length, however small or large they are."""
+    peak = abs(X).max(axis=1)
+    peak = peak.toarray().ravel() if sparse.issparse(X) else np.asarray(peak)
+    # By the largest entry first: squares of very small or large ones would leave the range of floats.
+    down = 1.0 / np.where(peak > 0, peak, 1.0).astype(np.float64)
+    if sparse.issparse(X):
+        levelled = sparse.csr_array((X.data * np.repeat(down, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    else:
+        levelled = X * down[:, None]
+    return unit_rows(levelled.astype(X.dtype, copy=False))
