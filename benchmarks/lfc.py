@@ -61,7 +61,8 @@ def exact() -> None:
                     width=model.bandwidth_,
                     row_sum=row_sum,
                     n_outer=3,
-                    n_inner=60,
+                    n_inner=1000,
+                    w_tol=1e-9,
                 )
                 error = np.abs(model.label_confidence_.toarray() - np.minimum(P, 1)).max() / min(P.max(), 1)
                 print(f"  {name:9} {similarity:8} {row_sum:8} {error:.1e}", flush=True)
