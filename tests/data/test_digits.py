@@ -105,3 +105,9 @@ def test_noise_ratio(kind):
 def test_bad_input_is_refused_in_one_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         load_digit_strips(**({"n": 10} | arguments))
+
+
+def test_a_number_is_the_ratio_of_confusable_noise():
+    by_number, by_name = load_digit_strips(60, 0.5), load_digit_strips(60, "confusable", ratio=0.5)
+    assert by_number == by_name
+    assert by_number != load_digit_strips(60)

@@ -23,7 +23,7 @@ _BLOCK_ROWS = 200
 
 
 def load_digit_strips(
-    n: int = 2000, noise: NoiseKind = "confusable", random_state: RandomState = 0, *, ratio: float = 1.0
+    n: int = 2000, noise: NoiseKind | float = "confusable", random_state: RandomState = 0, *, ratio: float = 1.0
 ) -> PMLDataset:
     """Make images of two to four handwritten digits whose labels are the digits shown, plus false ones.
 
@@ -31,9 +31,10 @@ def load_digit_strips(
     ----------
     n : int, default=2000
         Number of strips, at least 5.
-    noise : {"confusable", "uniform", "correlated"}, default="confusable"
+    noise : {"confusable", "uniform", "correlated"} or float, default="confusable"
         Which false candidates: digits that look like one of those shown (a 9 where there is a
-        3), any digit, or digits often shown together with those of the strip.
+        3), any digit, or digits often shown together with those of the strip. A number is the
+        `ratio` of confusable ones.
     random_state : int, Generator, RandomState or None, default=0
         Seed; the same seed gives the same data, and the same strips whatever the noise.
     ratio : float, default=1.0
@@ -71,6 +72,8 @@ def load_digit_strips(
     """
     if not isinstance(n, int | np.integer) or n < 5:
         raise ValueError(f"n must be a whole number of at least 5 strips, got {n!r}.")
+    if isinstance(noise, int | float):
+        noise, ratio = "confusable", float(noise)
     if noise not in get_args(NoiseKind):
         raise ValueError(f"noise must be one of {', '.join(get_args(NoiseKind))}, got {noise!r}.")
     rng = generator(random_state)
