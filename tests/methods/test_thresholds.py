@@ -74,3 +74,41 @@ def test_one_label_is_never_forced():
 def test_unknown_strategy_lists_the_known_ones(oracle):
     with pytest.raises(ValueError, match="threshold.*cardinality"):
         MLkNN(threshold="best").fit(oracle.X, oracle.Y)
+
+
+def expected_measure(measure, given_labels, chance):
+    """Count what a set of labels is expected to get right, cell by cell."""
+    if measure == "hamming":
+        return -np.where(given_labels, 1 - chance, chance).sum()
+    return 2 * (given_labels * chance).sum() / (given_labels.sum() + chance.sum())
+
+
+@pytest.mark.parametrize("measure", ["hamming", "f1"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_cut_is_expected_to_do_better(measure, weighted):
+    scores, Y = problem(3)
+    rng = np.random.default_rng(4)
+    confidence = rng.random(Y.nnz)
+    weight = rng.integers(1, 4, size=len(scores)).astype(float) if weighted else None
+    chance = sparse.csr_array((confidence, Y.indices, Y.indptr), shape=Y.shape).toarray()
+    repeated = np.ones(len(scores), dtype=int) if weight is None else weight.astype(int)
+    rule = fit_threshold(measure, scores, Y, confidence, natural_cut=0.5, weight=weight)
+    rows, chances = np.repeat(scores, repeated, axis=0), np.repeat(chance, repeated, axis=0)
+    reached = expected_measure(measure, rule.margin(rows) >= 0, chances)
+    others = [expected_measure(measure, rows >= cut, chances) for cut in np.unique(scores)]
+    assert reached == pytest.approx(max(others))
+    assert rule.at_least_one == (measure == "f1")
+
+
+def test_nothing_is_given_when_no_candidate_is_believed():
+    scores, Y = problem()
+    rule = fit_threshold("hamming", scores, Y, np.full(Y.nnz, 0.1), natural_cut=0.5)
+    assert not rule.label_sets(scores).any()
+
+
+@pytest.mark.parametrize("measure", ["hamming", "f1"])
+def test_equal_scores_are_given_or_not_together(measure):
+    scores = np.array([[0.9, 0.5, 0.5, 0.5, 0.1]])
+    Y = sparse.csr_array(np.array([[1.0, 1.0, 1.0, 0.0, 0.0]]))
+    rule = fit_threshold(measure, scores, Y, np.array([0.9, 0.8, 0.8]), natural_cut=0.5)
+    assert len(set(rule.label_sets(scores)[0, 1:4].tolist())) == 1

@@ -17,7 +17,7 @@ from pmlkit._typing import CSR, BoolArray, FloatArray
 
 __all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
 
-THRESHOLDS = ("cardinality", "at_least_one", "size")
+THRESHOLDS = ("cardinality", "at_least_one", "size", "hamming", "f1")
 """The named strategies; a number is a fixed threshold."""
 
 THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, None, None, closed="neither")]
@@ -77,7 +77,7 @@ def fit_threshold(
 
     Parameters
     ----------
-    threshold : {"cardinality", "at_least_one", "size"} or float
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float
         - ``"cardinality"``: one threshold for all scores, such that training rows get as many
           labels on average as the confidences say that they have (the noise-corrected
           cardinality), and each row at least one;
@@ -85,6 +85,10 @@ def fit_threshold(
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
           candidates: each training row's best threshold, regressed on its scores; a row may stay
           without a label;
+        - ``"hamming"``: one threshold for all scores, at which the expected Hamming loss is smallest on
+          training rows when each candidate is true with its confidence and nothing else is; a row may
+          stay without a label;
+        - ``"f1"``: in the same way the one with the largest expected micro-F1, and each row at least one;
         - a number: that fixed threshold; a row may stay without a label.
     scores : array of shape (n_rows, n_labels)
         Scores of training rows.
@@ -104,6 +108,9 @@ def fit_threshold(
     if threshold == "size":
         weights, offset = _size_predictor(scores, Y, weight)
         return LabelRule(weights, offset, at_least_one=False)
+    if threshold in ("hamming", "f1"):
+        cut = _expected_best_cut(threshold, scores, Y, confidence, weight)
+        return LabelRule(none, cut, at_least_one=threshold == "f1")
     if weight is not None:
         confidence = confidence * np.repeat(weight, np.diff(Y.indptr))
     return LabelRule(none, _cardinality_cut(scores, float(confidence.sum()), weight), at_least_one=True)
@@ -131,6 +138,28 @@ def _cardinality_cut(scores: FloatArray, wanted: float, weight: FloatArray | Non
     lowest, next_lower = ascending[size - n_taken], ascending[size - n_taken - 1]
     middle = (lowest + next_lower) / 2
     return float(middle if middle > next_lower else lowest)
+
+
+def _expected_best_cut(
+    measure: str, scores: FloatArray, Y: CSR, confidence: FloatArray, weight: FloatArray | None
+) -> float:
+    """Return the cut with the best expected Hamming loss or micro-F1 when confidences are the truth's chances."""
+    chance = np.zeros(scores.shape)
+    chance[np.repeat(np.arange(len(scores)), np.diff(Y.indptr)), Y.indices] = confidence
+    order = np.argsort(-scores, axis=None, kind="stable")
+    descending, true = scores.ravel()[order], chance.ravel()[order]
+    taken = np.ones(len(order)) if weight is None else np.repeat(weight, scores.shape[1])[order]
+    hits, given = np.cumsum(taken * true), np.cumsum(taken)
+    gain = 2.0 * hits - given if measure == "hamming" else 2.0 * hits / np.maximum(given + hits[-1], 1e-300)
+    # A cut between equal scores is no cut.
+    possible = np.append(descending[1:] < descending[:-1], True)
+    best = int(np.argmax(np.where(possible, gain, -np.inf)))
+    if gain[best] <= 0:
+        return float(np.nextafter(descending[0], np.inf))
+    if best + 1 == len(descending):
+        return float(descending[best])
+    middle = (descending[best] + descending[best + 1]) / 2
+    return float(middle if middle > descending[best + 1] else descending[best])
 
 
 def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tuple[FloatArray, float]:

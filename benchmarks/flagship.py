@@ -1,0 +1,333 @@
+"""ClearPML against logistic regression, PML-LFC and the other methods: ranking, label sets, cleaning, time.
+
+    python benchmarks/flagship.py [quality] [ablation] [semi] [time] [large]
+                                  [--data scene,enron] [--splits 3] [--rivals] [--out cells.csv]
+
+With no word, `quality`. Every configuration is a data set with a kind of noise; figures are means over the splits.
+Parameters are the defaults: nothing is chosen on test rows. Finished cells are kept in --out, and a second run goes on.
+"""
+
+import argparse
+import csv
+import time
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import wilcoxon
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.preprocessing import normalize
+
+from _common import load, peak_memory, side_by_side
+from pmlkit import ClearPML
+from pmlkit.data import add_noise, make_pml, train_test_rows
+from pmlkit.methods import all_methods, clear_pml
+from pmlkit.methods.thresholds import fit_threshold
+from pmlkit.metrics import cleaning_auc, evaluate
+from pmlkit.numerics.folds import content_folds
+
+SETS = (
+    *("flags", "foodtruck", "emotions", "genbase", "cal500", "medical", "lost_pll", "scene", "yeast", "slashdot"),
+    *("enron", "YeastCC", "YeastMF", "corel5k", "tmc2007_500", "bibtex", "YeastBP", "corel16k001", "delicious"),
+)
+NOISES = (("uniform", 0.5), ("uniform", 1.0), ("uniform", 2.0), ("correlated", 1.0), ("confusable", 1.0))
+GOOD = {"average_precision": 1, "cleaning_auc": 1, "hamming_loss": -1, "micro_f1": 1}
+GOOD |= {"ranking_loss": -1, "one_error": -1, "coverage": -1}
+RECOMMENDED_LFC = {"fit_intercept": True, "alpha_scale": "frobenius", "threshold": "size", "random_state": 0}
+
+
+def one_vs_rest(X, Y, X_new):
+    """Return the probabilities of one-vs-rest logistic regression on the candidates."""
+    scores = np.empty((X_new.shape[0], Y.shape[1]))
+    for k in range(Y.shape[1]):
+        y = Y[:, k]
+        if y.min() == y.max():
+            scores[:, k] = y[0]
+        else:
+            model = LogisticRegression(solver="liblinear", C=1.0).fit(X, y)
+            scores[:, k] = model.predict_proba(X_new)[:, 1]
+    return scores
+
+
+def configurations(names):
+    """Yield name, data, kind and ratio of noise."""
+    for name in names:
+        data = load(name)
+        if data is None:
+            continue
+        own = (data.truth != data.Y).nnz > 0
+        for kind, ratio in [("own", 0.0)] if own else NOISES:
+            yield name, data, kind, ratio
+
+
+def split(data, kind, ratio, seed):
+    """Return training rows with their candidates and truth, and test rows with their truth."""
+    train, test = train_test_rows(data.n_rows, random_state=seed)
+    X, truth = data.X[train], data.truth[train]
+    if kind == "own":
+        Y = data.Y[train]
+    else:
+        Y = add_noise(truth, ratio, kind, random_state=seed, X=X if kind == "confusable" else None)
+    return X, Y, truth, data.X[test], data.truth[test]
+
+
+def measure_clear(X, Y, truth, X_test, truth_test, **options):
+    """Return the measures of ClearPML, each with its own threshold, and of logistic regression on its features."""
+    start = time.process_time()
+    model = ClearPML(**options).fit(X, Y)
+    seconds = time.process_time() - start
+    scores = model.decision_function(X_test)
+    found = evaluate(truth_test, scores, model.predict(X_test))
+    labelled = np.diff(Y.indptr) > 0
+    rule = fit_threshold("f1", model.loo_scores_[labelled], Y[labelled], model.label_confidence_.data, natural_cut=0.5)
+    found["micro_f1"] = evaluate(truth_test, scores, rule.label_sets(scores))["micro_f1"]
+    found["cleaning_auc"] = cleaning_auc(truth, Y, model.label_confidence_)
+    return found | {"seconds": seconds}, model
+
+
+def measure_logistic(X, Y, truth, X_test, truth_test):
+    """Return the measures of one-vs-rest logistic regression on unit rows; 5-fold probabilities judge candidates."""
+    labelled = np.diff(Y.indptr) > 0
+    rows, dense = normalize(X)[labelled], Y[labelled].toarray()
+    start = time.process_time()
+    scores = one_vs_rest(rows, dense, normalize(X_test))
+    seconds = time.process_time() - start
+    found = evaluate(truth_test, scores, scores >= 0.5)
+    judged = np.zeros(dense.shape)
+    fold = content_folds(rows, 5)
+    for k in range(5):
+        judged[fold == k] = one_vs_rest(rows[fold != k], dense[fold != k], rows[fold == k])
+    found["cleaning_auc"] = cleaning_auc(truth[labelled], Y[labelled], sparse.csr_array(judged * dense))
+    return found | {"seconds": seconds}
+
+
+def measure_logistic_on_features(model, X, Y, X_test, truth_test):
+    """Return the ranking measures of logistic regression on ClearPML's own features."""
+    labelled = np.diff(Y.indptr) > 0
+    kernel, view = model._kernel, model._view
+    own = kernel(kernel.landmarks)
+    values, vectors = np.linalg.eigh(own + 1e-9 * len(own) * np.eye(len(own)))
+    kept = values > 1e-6 * values[-1]
+    whiten = vectors[:, kept] / np.sqrt(values[kept])
+    rows, new = (kernel.times(view.rows(part), whiten) for part in (X[labelled], X_test))
+    return evaluate(truth_test, one_vs_rest(rows, Y[labelled].toarray(), new))
+
+
+def measure_method(method, X, Y, truth, X_test, truth_test):
+    """Return the measures of any method."""
+    start = time.process_time()
+    model = method.fit(X, Y)
+    seconds = time.process_time() - start
+    found = evaluate(truth_test, model.decision_function(X_test), model.predict(X_test))
+    found["cleaning_auc"] = cleaning_auc(truth, Y, model.label_confidence_)
+    return found | {"seconds": seconds}
+
+
+def collect(names, splits, rivals, out: Path) -> dict[tuple[str, str, float], dict[str, list[dict[str, float]]]]:
+    """Measure every method on every configuration and split; what is in the file already is not measured again."""
+    cells: dict[tuple[str, str, float, int, str], dict[str, float]] = {}
+    if out.exists():
+        with out.open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                place = row["data"], row["noise"], float(row["ratio"]), int(row["split"]), row["method"]
+                cells[place] = {name: float(row[name]) for name in (*GOOD, "seconds")}
+    fields = ("data", "noise", "ratio", "split", "method", *GOOD, "seconds")
+    with out.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, fields, extrasaction="ignore")
+        if not cells:
+            writer.writeheader()
+        for name, data, kind, ratio in configurations(names):
+            for seed in range(splits):
+                wanted = ["ClearPML", "logistic", "logistic on features", *rivals]
+                missing = [method for method in wanted if (name, kind, ratio, seed, method) not in cells]
+                if not missing:
+                    continue
+                parts = split(data, kind, ratio, seed)
+                X, Y, _, X_test, truth_test = parts
+                clear, model = measure_clear(*parts)
+                for method in missing:
+                    if method == "ClearPML":
+                        found = clear
+                    elif method == "logistic":
+                        found = measure_logistic(*parts)
+                    elif method == "logistic on features":
+                        found = measure_logistic_on_features(model, X, Y, X_test, truth_test)
+                    else:
+                        options = RECOMMENDED_LFC if method == "PMLLFC" else {}
+                        found = measure_method(all_methods()[method](**options), *parts)
+                    cells[name, kind, ratio, seed, method] = {key: found.get(key, np.nan) for key in (*GOOD, "seconds")}
+                    place = dict(zip(fields, (name, kind, ratio, seed, method), strict=False))
+                    writer.writerow(place | cells[name, kind, ratio, seed, method])
+                    stream.flush()
+    table: dict[tuple[str, str, float], dict[str, list[dict[str, float]]]] = {}
+    for (name, kind, ratio, _, method), found in cells.items():
+        if name in names:
+            table.setdefault((name, kind, ratio), {}).setdefault(method, []).append(found)
+    return table
+
+
+def means(table, method, name):
+    """Return one figure a configuration: the mean over its splits."""
+    return np.array([np.mean([found[name] for found in methods[method]]) for methods in table.values()])
+
+
+def quality(table, rivals) -> None:
+    """Print the comparison with logistic regression, on its own features and on ours, and with the rivals."""
+    print("configuration                 average precision     cleaning AUC        Hamming loss     micro-F1      CPU")
+    names = ("average_precision", "cleaning_auc", "hamming_loss", "micro_f1", "seconds")
+    ours, plain = ([means(table, method, name) for name in names] for method in ("ClearPML", "logistic"))
+    for i, (name, kind, ratio) in enumerate(table):
+        cells = "  ".join(f"{ours[k][i]:.4f} ({ours[k][i] - plain[k][i]:+.4f})" for k in range(4))
+        print(f"{name:12s} {kind:10s} {ratio:3.1f}  {cells}  {ours[4][i] / max(plain[4][i], 1e-9):4.1f}x")
+    print(f"\nAgainst one-vs-rest logistic regression on unit rows, {len(table)} configurations:")
+    for name, sign in GOOD.items():
+        gain = sign * (means(table, "ClearPML", name) - means(table, "logistic", name))
+        p = wilcoxon(gain).pvalue if np.any(gain) else 1.0
+        print(
+            f"  {name:18s} better on {np.mean(gain > 0):4.0%}, as good on {np.mean(gain >= 0):4.0%}, "
+            f"mean gain {gain.mean():+.4f}, worst {gain.min():+.4f}, Wilcoxon p = {p:.1e}"
+        )
+    ratio = means(table, "ClearPML", "seconds") / np.maximum(means(table, "logistic", "seconds"), 1e-9)
+    print(f"  CPU time: median {np.median(ratio):.1f} times one fit without confidences")
+    gain = means(table, "ClearPML", "average_precision") - means(table, "logistic on features", "average_precision")
+    print(f"On ClearPML's own features: average precision {gain.mean():+.4f}, better on {np.mean(gain > 0):.0%}")
+    if rivals:
+        print("\nMean rank over the configurations (1 is best) and mean average precision")
+        methods = ["ClearPML", "logistic", *rivals]
+        for name in ("hamming_loss", "ranking_loss", "one_error", "coverage", "average_precision"):
+            values = np.array([GOOD[name] * means(table, method, name) for method in methods])
+            ranks = (values[:, None, :] < values[None, :, :]).sum(axis=1) + 1.0
+            line = "  ".join(f"{method} {rank:.2f}" for method, rank in zip(methods, ranks.mean(axis=1), strict=True))
+            print(f"  {name:18s} {line}")
+        for method in methods:
+            print(f"  {method:14s} {means(table, method, 'average_precision').mean():.4f}")
+
+
+ABLATIONS = {
+    "all of it": {},
+    "no curve a label": {"fit_links": lambda scores, target: _Identity()},
+    "no competition": {"_COMPETITION": {"several": 0.0, "single": 1.0}},
+    "never one label a row": {"_FEW": -1.0},
+    "candidates alone (no confidences)": {"_KEPT": 1.0},
+    "confidences alone": {"_KEPT": 0.0},
+    "one weighting of the features": {"possible_weightings": lambda X: clear_pml.possible_weightings(X)[:1]},
+    "500 landmarks": {},
+}
+
+
+class _Identity:
+    def probabilities(self, scores):
+        return np.clip(scores, 1e-6, 1 - 1e-6)
+
+
+def ablation(names, splits) -> None:
+    """Print what each step brings: all of it, and each one off in turn."""
+    print("step                                 average precision   cleaning AUC")
+    possible = clear_pml.possible_weightings
+    for title, changes in ABLATIONS.items():
+        changes = dict(changes)
+        if "possible_weightings" in changes:
+            changes["possible_weightings"] = lambda X: possible(X)[:1]
+        found = []
+        options = {"n_landmarks": 500} if title.startswith("500") else {}
+        with mock.patch.multiple(clear_pml, **changes):
+            for _, data, kind, ratio in configurations(names):
+                for seed in range(splits):
+                    parts = split(data, kind, ratio, seed)
+                    measured, _ = measure_clear(*parts, **options)
+                    found.append([measured["average_precision"], measured["cleaning_auc"]])
+        precision, auc = np.mean(found, axis=0)
+        print(f"  {title:36s} {precision:.4f}           {auc:.4f}", flush=True)
+
+
+def semi(names, splits) -> None:
+    """Print what rows without candidates bring when only 10 % of the rows have candidates (50 % uniform noise)."""
+    print("average precision with 10 % labelled rows: those alone, and with the other rows as well")
+    for name in names:
+        data = load(name)
+        if data is None:
+            continue
+        pairs = []
+        for seed in range(splits):
+            kind, ratio = ("own", 0.0) if (data.truth != data.Y).nnz else NOISES[0]
+            X, Y, _, X_test, truth_test = split(data, kind, ratio, seed)
+            labelled = np.random.default_rng(seed).permutation(X.shape[0]) < X.shape[0] // 10
+            some = sparse.csr_array(Y.multiply(labelled[:, None]))
+            some.eliminate_zeros()
+            pairs.append(
+                [
+                    evaluate(truth_test, ClearPML().fit(rows, given).decision_function(X_test))["average_precision"]
+                    for rows, given in ((X[labelled], Y[labelled]), (X, some))
+                ]
+            )
+        alone, together = np.mean(pairs, axis=0)
+        print(f"  {name:12s} {alone:.4f}  {together:.4f}  ({together - alone:+.4f})", flush=True)
+
+
+def timing(names) -> None:
+    """Print seconds of one fit with confidences against one fit of logistic regression, side by side."""
+    ratios = []
+    for name, data, kind, ratio in configurations(names):
+        X, Y, *_ = split(data, kind, ratio, 0)
+        labelled = np.diff(Y.indptr) > 0
+        rows, dense = normalize(X)[labelled], Y[labelled].toarray()
+        seconds = side_by_side(
+            {
+                "ClearPML": lambda X=X, Y=Y: ClearPML().fit(X, Y),
+                "logistic": lambda rows=rows, dense=dense: one_vs_rest(rows, dense, rows[:1]),
+            },
+            rounds=1 if dense.size > 2_000_000 else 3,
+        )
+        ratios.append(seconds["ClearPML"] / seconds["logistic"])
+        both = f"{seconds['ClearPML']:7.2f} s {seconds['logistic']:7.2f} s"
+        print(f"  {name:12s} {kind:10s} {ratio:3.1f} {both}  {ratios[-1]:5.2f}x", flush=True)
+    print(f"median {np.median(ratios):.2f}x over {len(ratios)} configurations (wall clock)")
+
+
+def large(n_rows: int = 1_000_000) -> None:
+    """Print time and memory of a million sparse rows against one stochastic pass of one-vs-rest logistic regression."""
+    data = make_pml(n_rows, n_features=1000, n_labels=30, density=0.01, random_state=0)
+
+    def passes():
+        dense = data.Y.toarray()
+        for k in range(dense.shape[1]):
+            SGDClassifier(loss="log_loss", max_iter=1, tol=None, random_state=0).fit(data.X, dense[:, k])
+
+    seconds = side_by_side({"ClearPML": lambda: ClearPML().fit(data.X, data.Y), "SGD": passes}, rounds=1)
+    memory = peak_memory(lambda: ClearPML().fit(data.X, data.Y))
+    print(f"{n_rows:,} x 1,000, 30 labels: ClearPML {seconds['ClearPML']:.0f} s, one SGD pass {seconds['SGD']:.0f} s, ")
+    print(f"ratio {seconds['ClearPML'] / seconds['SGD']:.1f}, peak {memory:.1f} GB beyond the data")
+
+
+def main() -> None:
+    """Run the parts that the command line names."""
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["quality"])
+    parser.add_argument("--data", default=",".join(SETS))
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--rivals", default="", help="further methods, e.g. PMLLFC,MLkNN; 'paper' for all of the paper")
+    parser.add_argument("--out", type=Path, default=Path("flagship-cells.csv"))
+    options = parser.parse_args()
+    names = tuple(options.data.split(","))
+    paper = "PMLLFC,RankSVM,MLkNN,PMLLRS,FPML,DRAMA,ParticleVLS"
+    rivals = [name for name in (paper if options.rivals == "paper" else options.rivals).split(",") if name]
+    for part in options.parts:
+        if part == "quality":
+            quality(collect(names, options.splits, rivals, options.out), rivals)
+        elif part == "ablation":
+            ablation(names, options.splits)
+        elif part == "semi":
+            semi(names, options.splits)
+        elif part == "time":
+            timing(names)
+        elif part == "large":
+            large()
+        else:
+            parser.error(f"no part {part!r}: quality, ablation, semi, time or large")
+
+
+if __name__ == "__main__":
+    main()

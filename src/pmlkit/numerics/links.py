@@ -1,0 +1,100 @@
+"""From regression scores to probabilities: one logistic curve a label, all of them alike where data are few."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit
+
+from pmlkit._typing import FloatArray
+
+__all__ = ["Links", "fit_links"]
+
+_FREQUENT = 20.0  # positives from which a label's own curve counts as known
+_TYPICAL_SLOPE = 3.0
+_LOOSE, _FIRM = 0.1, 3.0  # precision of the slopes' prior before and after the typical slope is known
+_MAX_NEWTON_STEPS = 25
+
+
+@dataclass(frozen=True)
+class Links:
+    """Probabilities ``expit(intercept + slope * (score - mean) / spread)``, label by label.
+
+    Attributes
+    ----------
+    mean, spread, intercept, slope : arrays of shape (n_labels,)
+    """
+
+    mean: FloatArray
+    spread: FloatArray
+    intercept: FloatArray
+    slope: FloatArray
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probabilities of scores."""
+        gain = (self.slope / self.spread).astype(scores.dtype)
+        offset = (self.intercept - self.mean * self.slope / self.spread).astype(scores.dtype)
+        return np.asarray(expit(scores * gain + offset))
+
+
+def fit_links(scores: FloatArray, target: FloatArray) -> Links:
+    """Fit the curves to held-out scores by maximum likelihood, the slopes pulled to that of a typical label.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_labels)
+        Made without the row's own target.
+    target : array of shape (n_rows, n_labels)
+        Probabilities, or 0 and 1.
+
+    Notes
+    -----
+    Slopes are never negative. Without a signal, the held-out score of a row is the mean of the
+    others, which falls when the row's own target rises: a free slope would exploit that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.links import fit_links
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.uniform(size=(2000, 1))
+    >>> links = fit_links(scores, (rng.uniform(size=scores.shape) < scores).astype(float))
+    >>> links.probabilities(np.array([[0.2], [0.8]])).round(1)
+    array([[0.2],
+           [0.8]])
+    """
+    mean = target.mean(axis=0, dtype=np.float64)
+    floor = 0.5 / len(target)
+    share = np.clip(mean, floor, 1.0 - floor)
+    spread = np.sqrt(share * (1.0 - share))
+    units = (scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype)
+    start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
+    _, slopes = _maximum(units, target, *start, _TYPICAL_SLOPE, _LOOSE)
+    frequent = target.sum(axis=0) >= _FREQUENT
+    typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
+    intercept, slope = _maximum(units, target, start[0], slopes, typical, _FIRM)
+    return Links(mean, spread, intercept, slope)
+
+
+def _maximum(
+    units: FloatArray, target: FloatArray, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the most likely intercepts and slopes (Newton's method, all labels at once)."""
+    for _ in range(_MAX_NEWTON_STEPS):
+        chance = expit(units * slope.astype(units.dtype) + intercept.astype(units.dtype))
+        rest = target - chance
+        weight = chance * (1.0 - chance)
+        slant = weight * units
+        a, b = weight.sum(axis=0, dtype=np.float64) + 1e-9, slant.sum(axis=0, dtype=np.float64)
+        c = np.einsum("ij,ij->j", slant, units).astype(np.float64) + precision
+        u = rest.sum(axis=0, dtype=np.float64)
+        v = np.einsum("ij,ij->j", rest, units).astype(np.float64) - precision * (slope - centre)
+        determinant = np.maximum(a * c - b * b, 1e-12)
+        # Small steps: far from the maximum the quadratic model of a logistic curve leads astray.
+        to_intercept = np.clip((c * u - b * v) / determinant, -2.0, 2.0)
+        to_slope = np.clip((a * v - b * u) / determinant, -2.0, 2.0)
+        moved = np.maximum(slope + to_slope, 0.0)
+        change = max(float(np.abs(to_intercept).max()), float(np.abs(moved - slope).max()))
+        intercept, slope = intercept + to_intercept, moved
+        if change < 1e-5:
+            break
+    return intercept, slope
