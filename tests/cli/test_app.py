@@ -13,7 +13,8 @@ NAMES = [function.__name__ for function, *_ in _COMMANDS]
 
 
 def test_all_commands_are_there():
-    assert sorted(NAMES) == ["convert", "demo", "evaluate", "fit", "info", "methods", "noise", "predict"]
+    models = ["demo", "evaluate", "fit", "methods", "predict"]
+    assert sorted(NAMES) == sorted(["bench", "clean", "convert", "info", "noise", "report", "reproduce", *models])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,7 +32,7 @@ def test_examples_are_understood_by_the_parser(run, name):
     """No example may hold an unknown option: all fail at most for want of their files."""
     for line in next(lines for function, _, lines in _COMMANDS if function.__name__ == name):
         words = line.partition(" | ")[0].replace("'", "").split()[1:]
-        if words[0] in ("demo", "methods"):
+        if words[0] in ("bench", "demo", "methods", "reproduce"):  # They would run in earnest.
             words.append("--help")
         result = run(*words)
         assert result.exit_code in (0, 1), (line, result.stderr)

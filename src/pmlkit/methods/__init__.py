@@ -1,39 +1,57 @@
 """The methods, one file each, and their registry."""
 
 from importlib.util import find_spec
+from typing import Any
 
+from pmlkit._words import did_you_mean
 from pmlkit.methods.base import BasePML
+from pmlkit.methods.candidate_classifier import CandidateClassifier
 from pmlkit.methods.cleanlab_filter import CleanlabFilter
+from pmlkit.methods.clear_pml import ClearPML
 from pmlkit.methods.drama import DRAMA
 from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
+from pmlkit.methods.pml_fp import PMLFP
+from pmlkit.methods.pml_lc import PMLLC
 from pmlkit.methods.pml_lfc import PMLLFC
 from pmlkit.methods.pml_lrs import PMLLRS
 from pmlkit.methods.pml_ni import PMLNI
+from pmlkit.methods.rank_svm import RankSVM
 
 __all__ = [
     "DRAMA",
     "FPML",
     "METHODS",
+    "PMLFP",
+    "PMLLC",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
+    "CandidateClassifier",
     "CandidateLogistic",
     "CleanlabFilter",
+    "ClearPML",
     "MLkNN",
     "ParticleMAP",
     "ParticleVLS",
+    "RankSVM",
     "all_methods",
+    "make_classifier",
     "summary",
 ]
 
-# The order in which methods are listed: baselines first, then by year of publication.
+# The order in which methods are listed: ours, baselines, then by year of publication.
 METHODS: tuple[type[BasePML], ...] = (
+    ClearPML,
+    CandidateClassifier,
     CandidateLogistic,
+    RankSVM,
     MLkNN,
     FPML,
+    PMLLC,
+    PMLFP,
     PMLLRS,
     DRAMA,
     ParticleVLS,
@@ -62,3 +80,27 @@ def all_methods() -> dict[str, type[BasePML]]:
 def summary(method: type[BasePML]) -> str:
     """Return a method in one line: the first line of its docstring."""
     return (method.__doc__ or "").strip().partition("\n")[0]
+
+
+def make_classifier(method: str | None = None, **params: Any) -> BasePML:
+    """Make a method by its name; without one, the method to start with.
+
+    Parameters
+    ----------
+    method : str, optional
+        A name of :func:`all_methods`. Default: :class:`ClearPML`.
+    **params
+        Its parameters.
+
+    Examples
+    --------
+    >>> from pmlkit import make_classifier
+    >>> make_classifier(), make_classifier("MLkNN", n_neighbors=5)
+    (ClearPML(), MLkNN(n_neighbors=5))
+    """
+    if method is None:
+        return ClearPML(**params)
+    known = all_methods()
+    if method not in known:
+        raise ValueError(f"There is no method {method!r}; there are {', '.join(known)}.{did_you_mean(method, known)}")
+    return known[method](**params)

@@ -1,0 +1,29 @@
+"""Words that people type: which one was meant."""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["did_you_mean"]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the start of the next sentence, `` Did you mean 'x'?``, or nothing.
+
+    Parameters
+    ----------
+    word : str
+        What was typed.
+    known : iterable of str
+        What is allowed.
+
+    Examples
+    --------
+    >>> from pmlkit._words import did_you_mean
+    >>> did_you_mean("PMLFC", ["MLkNN", "PMLLFC"])
+    " Did you mean 'PMLLFC'?"
+    >>> did_you_mean("zebra", ["MLkNN", "PMLLFC"])
+    ''
+    """
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
