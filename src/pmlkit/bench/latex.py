@@ -1,0 +1,180 @@
+"""Results as LaTeX tables that can go into a paper."""
+
+import re
+from collections.abc import Sequence
+
+from pmlkit.bench.summary import MeasureSummary, Summary
+from pmlkit.bench.wording import number, p_value, signed
+
+__all__ = ["latex_tables", "latex_text"]
+
+_LATEX_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    "−": "$-$",
+}
+
+
+def latex_tables(summary: Summary) -> str:
+    r"""Return a table of results for each measure, one of mean ranks, and one of wins, ties and losses.
+
+    Parameters
+    ----------
+    summary : Summary
+
+    Returns
+    -------
+    text : str
+        For ``\input``; the preamble needs the packages booktabs and graphicx, both named in the first lines.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.latex import latex_tables
+    >>> from pmlkit.bench.summary import summarize
+    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
+    >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
+    >>> print(latex_tables(summarize(cells)).splitlines()[12])
+    toy & 50 \% uniform & $\mathbf{0.200}$ & $0.300$ \\
+    """
+    head = [
+        "% Made by pmlkit. In the preamble: \\usepackage{booktabs,graphicx}",
+        f"% Best in bold. Against {summary.reference} by a paired t-test at {100 * (1 - summary.level):g} %: "
+        "\\bullet significantly worse, \\circ significantly better.",
+    ]
+    parts = ["\n".join(" ".join(line.split()) for line in head)]
+    parts += [_result_table(summary, one) for one in summary.measures]
+    parts.append(_rank_table(summary))
+    if len(summary.methods) > 1:
+        parts.append(_comparison_table(summary))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex_text(text: str) -> str:
+    r"""Return a text as LaTeX shows it, whatever signs are in it.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.latex import latex_text
+    >>> print(latex_text("50 % of my_set {a}"))
+    50 \% of my\_set \{a\}
+    """
+    return re.sub(r'[\\{}$&#%_~^<>|"–−]', lambda found: _LATEX_SIGNS[found[0]], text)
+
+
+def _result_table(summary: Summary, one: MeasureSummary) -> str:
+    rows = []
+    for c, case in enumerate(summary.cases):
+        cells = [
+            _value(one.mean[c, m], one.deviation[c, m], bool(one.best[c, m]), int(one.outcome[c, m]))
+            for m in range(len(summary.methods))
+        ]
+        rows.append([latex_text(case.data), latex_text(case.noise_name), *cells])
+    arrow = r"$\downarrow$" if one.measure.lower_is_better else r"$\uparrow$"
+    caption = (
+        f"{latex_text(_capital(one.measure.name))} {arrow}, mean and standard deviation over repeats. Best in bold; "
+        rf"$\bullet$ significantly worse and $\circ$ significantly better than {latex_text(summary.reference)} "
+        rf"(paired t-test, {100 * (1 - summary.level):g}\,\%)."
+    )
+    heads = ["data", "noise", *map(latex_text, summary.methods)]
+    return _table(caption, one.measure.key, "ll" + "l" * len(summary.methods), heads, rows)
+
+
+def _value(mean: float, deviation: float, is_best: bool, outcome: int) -> str:
+    if mean != mean:
+        return "--"
+    shown = rf"\mathbf{{{mean:.3f}}}" if is_best else f"{mean:.3f}"
+    spread = rf"\pm {deviation:.3f}" if deviation == deviation else ""
+    mark = r"\,\bullet" if outcome > 0 else r"\,\circ" if outcome < 0 else ""
+    return f"${shown}{spread}{mark}$"
+
+
+def _rank_table(summary: Summary) -> str:
+    rows = []
+    for m, name in enumerate(summary.methods):
+        rows.append([latex_text(name), *(latex_text(number(one.ranking.ranks[m], 2)) for one in summary.measures)])
+    rows.append(["Friedman $p$", *(f"${p_value(one.ranking.test.p_value)}$" for one in summary.measures)])
+    rows.append(["critical distance", *(latex_text(number(one.ranking.distance, 2)) for one in summary.measures)])
+    heads = ["method", *(latex_text(one.measure.name) for one in summary.measures)]
+    caption = "Mean ranks over the cases, Friedman's test, and Nemenyi's critical distance."
+    return _table(caption, "ranks", "l" + "r" * len(summary.measures), heads, rows, rule_before=len(summary.methods))
+
+
+def _comparison_table(summary: Summary) -> str:
+    rivals = [rival.rival for rival in summary.measures[0].comparisons]
+    rows = [
+        [
+            latex_text(_capital(one.measure.name)),
+            *(f"{rival.wins}/{rival.ties}/{rival.losses}" for rival in one.comparisons),
+        ]
+        for one in summary.measures
+    ]
+    totals = [
+        "/".join(str(sum(getattr(one.comparisons[r], part) for one in summary.measures)) for part in _OUTCOMES)
+        for r in range(len(rivals))
+    ]
+    main = summary.main
+    rows += [
+        ["Total", *totals],
+        [
+            f"Wilcoxon $p$ (Holm), {latex_text(main.measure.name)}",
+            *(f"${p_value(rival.p_value)}$".replace("$–$", "--") for rival in main.comparisons),
+        ],
+        [
+            f"effect, {latex_text(main.measure.name)}",
+            *(latex_text(signed(rival.effect, 2)) for rival in main.comparisons),
+        ],
+    ]
+    caption = f"Wins/ties/losses of {latex_text(summary.reference)} in paired t-tests within the cases."
+    heads = ["measure", *map(latex_text, rivals)]
+    return _table(caption, "wins", "l" + "r" * len(rivals), heads, rows, rule_before=len(summary.measures))
+
+
+_OUTCOMES = ("wins", "ties", "losses")
+
+
+def _table(
+    caption: str,
+    label: str,
+    columns: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    rule_before: int | None = None,
+) -> str:
+    body = [" & ".join(row) + r" \\" for row in rows]
+    if rule_before is not None:
+        body.insert(rule_before, r"\midrule")
+    return "\n".join(
+        [
+            r"\begin{table}[tb]",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{label.replace('_', '-')}}}",
+            r"\resizebox{\textwidth}{!}{%",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(heads) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

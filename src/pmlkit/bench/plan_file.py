@@ -1,0 +1,194 @@
+"""Plans as TOML: read with errors that name the line, and written back."""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pmlkit._words import did_you_mean
+from pmlkit.bench.plan import DataEntry, MethodEntry, Plan
+from pmlkit.bench.plan_words import PlanError
+
+__all__ = ["parse_plan", "plan_text", "read_plan"]
+
+_KEYS = ("data", "methods", "noise", "kinds", "repeats", "seed", "tune")
+_TOP = re.compile(r"\s*(?:\[\[?\s*(?P<header>\w+)[^\]]*\]|(?P<key>\w+)\s*=)")
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read a plan from a TOML file; what is wrong is said with the line.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    plan : Plan
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise PlanError(f"There is no plan {str(file)!r}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"The plan {str(file)!r} cannot be read: {getattr(error, 'strerror', '') or error}.") from error
+    return parse_plan(text, name=file.name)
+
+
+def parse_plan(text: str, *, name: str = "plan") -> Plan:
+    r"""Read a plan from TOML text.
+
+    Parameters
+    ----------
+    text : str
+        See `docs/bench.md` for what may stand in it.
+    name : str
+        What the text is called in errors.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.plan_file import parse_plan
+    >>> plan = parse_plan('data = ["scene"]\nmethods = ["MLkNN"]\nnoise = [0.5]\nrepeats = 2')
+    >>> plan.repeats, plan.noise
+    (2, (0.5,))
+    >>> parse_plan('data = ["scene"]\nmetods = ["MLkNN"]')
+    Traceback (most recent call last):
+        ...
+    pmlkit.bench.plan_words.PlanError: plan, line 2: a plan has no 'metods'. Did you mean 'methods'? ...
+    """
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        where = f"line {line[1]}" if line else f"line {text.count(chr(10)) + 1}"
+        what = str(error).partition(" (at ")[0]
+        raise PlanError(f"{name}, {where}: {what[:1].lower()}{what[1:]}.") from error
+    for key in values:
+        if key not in _KEYS:
+            message = f"a plan has no {key!r}.{did_you_mean(key, _KEYS)} It has {', '.join(_KEYS)}."
+            raise PlanError(f"{name}, line {_line_of(text, key, key)}: {message}")
+    if "data" not in values:
+        raise PlanError(f'{name}: a plan needs data, such as data = ["scene"].')
+    try:
+        return Plan(**_with_none(values))
+    except PlanError as error:
+        line_number = _line_of(text, error.section, error.word)
+        where = f"{name}, line {line_number}" if line_number else name
+        raise PlanError(f"{where}: {error}", error.section, error.word) from error
+
+
+def _with_none(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with None where a method's parameter says "none": TOML has no word for it."""
+    methods = values.get("methods")
+    if isinstance(methods, list):
+        values = values | {"methods": [_none_in(entry) for entry in methods]}
+    return values
+
+
+def _none_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: item if key in ("name", "label") else _none_in(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_none_in(item) for item in value]
+    return None if value == "none" else value
+
+
+def _line_of(text: str, section: str, word: str) -> int | None:
+    """Return the number of the line, in a section of the plan, on which a word stands."""
+    lines = list(_section_lines(text, section))
+    quoted = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])") if word else None
+    for number, line in lines:
+        if quoted and quoted.search(line):
+            return number
+    return lines[0][0] if lines else None
+
+
+def _section_lines(text: str, section: str) -> Iterator[tuple[int, str]]:
+    table = key = ""
+    depth = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = re.sub(r"(?<!\S)#.*", "", line)
+        top = _TOP.match(bare) if depth == 0 else None
+        if top and top["header"]:
+            table = top["header"]
+        elif top and not table:  # below a header, keys are those of the table
+            key = top["key"]
+        depth += len(re.findall(r"[\[{]", bare)) - len(re.findall(r"[\]}]", bare))
+        if (table or key) == section:
+            yield number, bare
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as TOML that `parse_plan` reads back.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Examples
+    --------
+    >>> from pmlkit.bench import Plan
+    >>> from pmlkit.bench.plan_file import parse_plan, plan_text
+    >>> plan = Plan(["scene"], [{"name": "MLkNN", "grid": {"n_neighbors": [5, 10]}}], noise=[0.5])
+    >>> print(plan_text(plan))
+    noise = [0.5]
+    kinds = ["uniform"]
+    repeats = 10
+    seed = 0
+    data = [
+        {name = "scene"},
+    ]
+    methods = [
+        {name = "MLkNN", grid = {n_neighbors = [5, 10]}},
+    ]
+    >>> parse_plan(plan_text(plan)) == plan
+    True
+    """
+    lines = [
+        f"noise = {_toml(plan.noise)}",
+        f"kinds = {_toml(plan.kinds)}",
+        f"repeats = {plan.repeats}",
+        f"seed = {plan.seed}",
+    ]
+    if plan.tune:
+        lines.append(f"tune = {_toml({'folds': plan.tune.folds, 'measure': plan.tune.measure})}")
+    for key, entries in (("data", map(_data_table, plan.data)), ("methods", map(_method_table, plan.methods))):
+        lines += [f"{key} = [", *(f"    {_toml(entry)}," for entry in entries), "]"]
+    return "\n".join(lines)
+
+
+def _data_table(entry: DataEntry) -> dict[str, Any]:
+    table = {"name": entry.name, "path": entry.path, "noise": entry.noise, "kinds": entry.kinds}
+    return {key: value for key, value in table.items() if value is not None} | dict(entry.options)
+
+
+def _method_table(entry: MethodEntry) -> dict[str, Any]:
+    table = {"name": entry.name, "label": entry.label, "params": entry.params, "grid": entry.grid}
+    return {key: value for key, value in table.items() if value}
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, int | float):
+        return repr(value)
+    return _quoted(str(value))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else _quoted(key)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for surrogate pairs, which ensure_ascii=False avoids, and for DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,152 @@
+"""The words of a plan, one by one: which are allowed, and what to say of the others."""
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from pmlkit._words import did_you_mean
+from pmlkit.data.noise import NoiseKind
+from pmlkit.methods import all_methods
+
+__all__ = [
+    "Noise",
+    "PlanError",
+    "check_kinds",
+    "check_list",
+    "check_noise",
+    "check_params",
+    "is_whole",
+    "load_method",
+    "stem",
+]
+
+Noise = float | Literal["own"]
+
+
+class PlanError(ValueError):
+    """A plan that cannot be meant.
+
+    Parameters
+    ----------
+    message : str
+        One sentence for a person.
+    section : str
+        The key of the plan in which it went wrong.
+    word : str
+        The word that is wrong, for whoever wants to point at it.
+    """
+
+    def __init__(self, message: str, section: str = "", word: str = "") -> None:
+        super().__init__(message)
+        self.section = section
+        self.word = word
+
+
+def load_method(name: str) -> Any:
+    """Return a method's class by its name, whatever the case and the hyphens, or by ``module:Class``.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.plan_words import load_method
+    >>> load_method("pml-lfc"), load_method("sklearn.dummy:DummyClassifier")
+    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, <class 'sklearn.dummy.DummyClassifier'>)
+    """
+    module, colon, attribute = name.partition(":")
+    if colon:
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise PlanError(f"The method {name!r} cannot be imported: {error}.", "methods", name) from error
+    methods = all_methods()
+    by_letters = {_letters(known): method for known, method in methods.items()}
+    if _letters(name) not in by_letters:
+        raise PlanError(
+            f"There is no method {name!r}.{did_you_mean(name, methods)} There are {', '.join(methods)}; "
+            "or name one of your own as module:Class.",
+            "methods",
+            name,
+        )
+    return by_letters[_letters(name)]
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def check_params(method: Any, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that a method has not, and values that it does not take."""
+    allowed = list(method().get_params())
+    for key, value in params.items():
+        if key not in allowed:
+            raise PlanError(
+                f"{method.__name__} has no parameter {key!r}.{did_you_mean(key, allowed)} It has {', '.join(allowed)}.",
+                "methods",
+                key,
+            )
+        if not isinstance(value, bool | int | float | str | None):
+            raise PlanError(
+                f"{key} must be a number, a word, true or false, got {value!r}; several values go into grid.",
+                "methods",
+                key,
+            )
+    model = method(**params)
+    if hasattr(model, "_parameter_constraints"):
+        try:
+            model._validate_params()
+        except ValueError as error:
+            wrong = next((key for key in params if f"{key!r} parameter" in str(error)), "")
+            raise PlanError(str(error), "methods", wrong) from error
+
+
+def check_list(given: Any, key: str) -> list[Any]:
+    """Return what must be a list as one."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise PlanError(f"{key} must be a list, got {given!r}.", key, key)
+    return list(given)
+
+
+def check_noise(given: Any, section: str) -> tuple[Noise, ...]:
+    """Return noise ratios, and ``own``, as a tuple."""
+    values: list[Noise] = []
+    for value in check_list(given, section):
+        is_ratio = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+        if not is_ratio and value != "own":
+            raise PlanError(
+                f"noise is false candidates per true label, 0 or more, or 'own', got {value!r}.", section, str(value)
+            )
+        values.append("own" if value == "own" else float(value))
+    if not values or len(set(values)) < len(values):
+        raise PlanError(f"noise must list at least one ratio, and none twice, got {values}.", section, "noise")
+    return tuple(values)
+
+
+def check_kinds(given: Any, section: str) -> tuple[NoiseKind, ...]:
+    """Return kinds of noise as a tuple."""
+    known = get_args(NoiseKind)
+    kinds = tuple(check_list(given, section))
+    for kind in kinds:
+        if kind not in known:
+            raise PlanError(
+                f"There is no noise kind {kind!r}.{did_you_mean(str(kind), known)} There are {', '.join(known)}.",
+                section,
+                str(kind),
+            )
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise PlanError(
+            f"kinds must list at least one kind of noise, and none twice, got {list(kinds)}.", section, "kinds"
+        )
+    return kinds
+
+
+def is_whole(value: Any, at_least: int) -> bool:
+    """Tell whether a value is a whole number that is large enough."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+
+
+def stem(path: str) -> str:
+    """Return the name of a file without its endings."""
+    name = os.path.basename(path)
+    for suffix in (".gz", ".bz2"):
+        name = name.removesuffix(suffix)
+    return os.path.splitext(name)[0] or name

@@ -1,0 +1,226 @@
+"""What a cell learns from: the rows, split in two, and the candidates of the training rows."""
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from pmlkit._typing import CSR, Features, IntArray
+from pmlkit._words import did_you_mean
+from pmlkit.bench.plan import DIGIT_STRIPS, DataEntry
+from pmlkit.bench.plan_words import PlanError
+from pmlkit.bench.seeds import canonical_json, derive_seed, digest
+from pmlkit.data import PMLDataset, add_noise, data_home, load_digit_strips, read, train_test_rows
+from pmlkit.exceptions import DataError
+
+__all__ = ["Problem", "Source", "find_source", "make_problem"]
+
+_TRAIN_SHARE, _TEST_SHARE = 0.8, 0.2
+_KEPT = 3  # data sets, splits and problems that a process remembers: cells come in order
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set that was looked up: what can be said of it without holding it.
+
+    Attributes
+    ----------
+    recipe : str
+        How to get it, as canonical JSON.
+    fingerprint : str
+        Stands for its content.
+    has_own : bool
+        Whether it has candidates of its own, besides the truth.
+    has_truth : bool
+        Whether it says which of its labels are true.
+    n_rows, n_features, n_labels : int
+        Its size.
+    """
+
+    recipe: str
+    fingerprint: str
+    has_own: bool
+    has_truth: bool
+    n_rows: int
+    n_features: int
+    n_labels: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training rows with candidates, test rows, and the truth of both.
+
+    Attributes
+    ----------
+    X, Y : training rows and their candidates
+    truth : the truth of the training rows
+    X_test, truth_test : what predictions are measured on
+    """
+
+    X: Features
+    Y: CSR
+    truth: CSR
+    X_test: Features
+    truth_test: CSR
+
+
+def find_source(entry: DataEntry) -> Source:
+    """Look a data set up and read it once.
+
+    Parameters
+    ----------
+    entry : DataEntry
+
+    Returns
+    -------
+    source : Source
+
+    Examples
+    --------
+    >>> from pmlkit.bench.plan import DataEntry
+    >>> from pmlkit.bench.problem import find_source
+    >>> source = find_source(DataEntry("digit-strips:100"))
+    >>> source.n_rows, source.n_labels, source.has_own
+    (100, 10, True)
+    """
+    if (n_strips := entry.n_strips) is not None:
+        recipe = canonical_json({DIGIT_STRIPS: n_strips})
+        scans = load_digits().data
+        fingerprint = digest(DIGIT_STRIPS, n_strips, hashlib.sha256(scans.tobytes()).hexdigest())
+        shape = load_digit_strips(10).X.shape[1], 10
+        return Source(recipe, fingerprint, True, True, n_strips, *shape)
+    recipe = canonical_json({"path": str(_file_of(entry)), "options": dict(entry.options)})
+    try:
+        data, fingerprint = _load(recipe)
+    except DataError:
+        raise
+    except ValueError as error:  # an option that there is not
+        raise PlanError(str(error), "data", entry.name) from error
+    if not data.n_features:
+        raise DataError(f"{entry.name!r} has labels but no features: there is nothing to learn from.")
+    if data.n_rows < 5:
+        raise DataError(f"{entry.name!r} has {data.n_rows} rows: at least 5 are needed to split them.")
+    has_own = data.truth is not None and data.Y.nnz > data.truth.nnz
+    has_truth = data.truth is not None
+    return Source(recipe, fingerprint, has_own, has_truth, data.n_rows, data.n_features, data.n_labels)
+
+
+def _file_of(entry: DataEntry) -> Path:
+    if entry.path is not None:
+        return Path(entry.path).resolve()
+    home = data_home()
+    path = home / f"{entry.name}.npz"
+    if path.is_file():
+        return path.resolve()
+    known = sorted(file.stem for file in home.glob("*.npz"))
+    near = did_you_mean(entry.name, [*known, DIGIT_STRIPS])
+    there = f"There are {', '.join(known)}" if known else f"The folder {str(home)!r} has no data sets"
+    raise PlanError(
+        f"There is no data set {entry.name!r}.{near} {there}, and the embedded {DIGIT_STRIPS}. Put {path.name} into "
+        f"{str(home)!r} (PMLKIT_DATA names the folder), or give the path of a file.",
+        "data",
+        entry.name,
+    )
+
+
+def _load(recipe: str) -> tuple[PMLDataset, str]:
+    words = json.loads(recipe)
+    state = Path(words["path"]).stat() if Path(words["path"]).exists() else None
+    # A file that was written anew since is read anew.
+    return _read(recipe, state and (state.st_mtime_ns, state.st_size))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _read(recipe: str, stamp: tuple[int, int] | None) -> tuple[PMLDataset, str]:
+    words = json.loads(recipe)
+    try:
+        data = read(words["path"], **words["options"])
+    except FileNotFoundError as error:
+        raise DataError(str(error)) from error
+    return data, _fingerprint(data)
+
+
+def _fingerprint(data: PMLDataset) -> str:
+    """Return a digest of the values: features, candidates and truth, as they are stored."""
+    found = hashlib.sha256()
+    for matrix in (data.X, data.Y, data.truth):
+        found.update(repr(None if matrix is None else (matrix.shape, str(matrix.dtype))).encode())
+        if matrix is None:
+            continue
+        parts = (matrix.data, matrix.indices, matrix.indptr) if sparse.issparse(matrix) else (matrix,)
+        for part in parts:
+            found.update(np.ascontiguousarray(part).data)
+    return found.hexdigest()[:24]
+
+
+def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
+    """Split the rows and give the training rows their candidates.
+
+    Parameters
+    ----------
+    source : Source
+    noise : {"own", "uniform", "correlated", "confusable"}
+        Whose candidates: the data set's own, or noise of this kind added to the truth.
+    ratio : float or None
+        False candidates per true label; None for ``own``.
+    seed : int
+        The seed of the cell: split and noise follow from it.
+
+    Returns
+    -------
+    problem : Problem
+
+    Examples
+    --------
+    >>> from pmlkit.bench.plan import DataEntry
+    >>> from pmlkit.bench.problem import find_source, make_problem
+    >>> problem = make_problem(find_source(DataEntry("digit-strips:100")), noise="uniform", ratio=0.5, seed=1)
+    >>> problem.X.shape, problem.X_test.shape, problem.Y.nnz > problem.truth.nnz
+    ((80, 64), (20, 64), True)
+    """
+    if _n_strips(source.recipe) is not None:
+        return _add_candidates(source.recipe, None, noise, ratio, seed)
+    _, fingerprint = _load(source.recipe)
+    if fingerprint != source.fingerprint:
+        raise DataError("The file of the data set changed while the run was going: run it again.")
+    return _add_candidates(source.recipe, fingerprint, noise, ratio, seed)
+
+
+def _n_strips(recipe: str) -> int | None:
+    n_strips: int | None = json.loads(recipe).get(DIGIT_STRIPS)
+    return n_strips
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _add_candidates(recipe: str, fingerprint: str | None, noise: str, ratio: float | None, seed: int) -> Problem:
+    split = _split(recipe, fingerprint, seed)
+    if noise == "own":
+        return split
+    X = split.X if noise == "confusable" else None
+    random_state = derive_seed(seed, "noise", noise, ratio)
+    Y = add_noise(split.truth, ratio, noise, random_state=random_state, X=X)  # type: ignore[arg-type]
+    return Problem(split.X, Y, split.truth, split.X_test, split.truth_test)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _split(recipe: str, fingerprint: str | None, seed: int) -> Problem:
+    """Return the training rows with the candidates of the data set itself."""
+    train: IntArray
+    test: IntArray
+    if (n_strips := _n_strips(recipe)) is not None:
+        # Rows share scans, so a random split would show the same ones to both sides; new strips are drawn instead.
+        data = load_digit_strips(n_strips, random_state=derive_seed(seed, "split"))
+        rows = np.arange(data.n_rows)
+        n_train = int(_TRAIN_SHARE * data.n_rows)
+        train, test = rows[:n_train], rows[n_train:]
+    else:
+        data = _load(recipe)[0]
+        train, test = train_test_rows(data.n_rows, test_size=_TEST_SHARE, random_state=derive_seed(seed, "split"))
+    X, Y = data.X, data.Y
+    truth = Y if data.truth is None else data.truth
+    return Problem(X[train], Y[train], truth[train], X[test], truth[test])

@@ -1,0 +1,169 @@
+"""Finished cells as arrays: cases by methods by repeats."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pmlkit._typing import FloatArray
+from pmlkit.bench.measures import MEASURES, Measure
+
+__all__ = ["CELL", "Case", "Results", "case_keys", "collect", "method_names"]
+
+CELL = ["data", "noise", "ratio", "repeat", "method", "params"]
+"""The columns that make a cell."""
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """A data set with one kind and ratio of noise; every case counts once in the tests over cases."""
+
+    data: str
+    noise: str
+    ratio: float
+
+    @property
+    def key(self) -> tuple[str, str, float]:
+        """What can be looked up: nan is not equal to itself, so it becomes -1."""
+        return self.data, self.noise, -1.0 if math.isnan(self.ratio) else self.ratio
+
+    @property
+    def noise_name(self) -> str:
+        """The noise in words, such as "50 % uniform"."""
+        return "own candidates" if math.isnan(self.ratio) else f"{self.ratio * 100:g} % {self.noise}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished cells as arrays.
+
+    Attributes
+    ----------
+    cases : tuple of Case
+    methods : tuple of str
+        Names to show, each once; a method with two sets of parameters is two methods here.
+    values : dict of measure key to array of shape (n_cases, n_methods, n_repeats)
+        nan where there is no finished cell. The same entry of two methods comes from the same split and noise.
+    """
+
+    cases: tuple[Case, ...]
+    methods: tuple[str, ...]
+    values: dict[str, FloatArray]
+
+    @property
+    def n_repeats(self) -> int:
+        """How many repeats there are, whether all methods have them or not."""
+        return next(iter(self.values.values())).shape[2] if self.values else 0
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Return the measures that have any value."""
+        return tuple(
+            measure
+            for measure in MEASURES
+            if measure.key in self.values and not np.isnan(self.values[measure.key]).all()
+        )
+
+    def mean(self, key: str) -> FloatArray:
+        """Return means over repeats, of shape (n_cases, n_methods)."""
+        values = self.values[key]
+        known = ~np.isnan(values)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.where(known, values, 0.0).sum(axis=2) / known.sum(axis=2))
+
+    def deviation(self, key: str) -> FloatArray:
+        """Return standard deviations over repeats; nan for fewer than two."""
+        values = self.values[key]
+        known = ~np.isnan(values)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            squares = np.where(known, values - self.mean(key)[:, :, None], 0.0) ** 2
+            freedom = known.sum(axis=2) - 1
+            return np.where(freedom > 0, np.sqrt(squares.sum(axis=2) / np.maximum(freedom, 1)), np.nan)
+
+
+def collect(cells: pd.DataFrame, *, methods: Sequence[str] | None = None) -> Results:
+    """Arrange finished cells as arrays.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
+    methods : sequence of str, optional
+        Their order, and which; by default all, by name.
+
+    Returns
+    -------
+    results : Results
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.results import collect
+    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "method": "MLkNN", "params": "{}", "status": "done"}
+    >>> cells = pd.DataFrame([common | {"repeat": 0, "one_error": 0.25}, common | {"repeat": 1, "one_error": 0.75}])
+    >>> results = collect(cells)
+    >>> results.methods, results.mean("one_error")
+    (('MLkNN',), array([[0.5]]))
+    """
+    cells = cells.assign(name=method_names(cells))
+    done = cells[cells["status"] == "done"]
+    order = sorted(cells["name"].unique()) if methods is None else list(methods)
+    done = done[done["name"].isin(order)].drop_duplicates(CELL, keep="last")
+    cases = _cases(cells)
+    repeats = sorted(cells["repeat"].unique())
+    place = (
+        pd.MultiIndex.from_tuples([case.key for case in cases]).get_indexer(case_keys(done)),
+        pd.Index(order).get_indexer(done["name"]),
+        pd.Index(repeats).get_indexer(done["repeat"]),
+    )
+    values = {}
+    for measure in MEASURES:
+        if measure.key in done:
+            values[measure.key] = np.full((len(cases), len(order), len(repeats)), np.nan)
+            values[measure.key][place] = done[measure.key].to_numpy(dtype=float, na_value=np.nan)
+    return Results(cases, tuple(order), values)
+
+
+def method_names(cells: pd.DataFrame) -> pd.Series:
+    """Return the names to show: the labels, with the parameters where one label has several sets of them.
+
+    Parameters
+    ----------
+    cells : DataFrame
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.results import method_names
+    >>> cells = pd.DataFrame({"method": ["MLkNN", "PMLLFC", "PMLLFC"], "params": ["{}", "{}", '{"alpha": 1.0}']})
+    >>> list(method_names(cells))
+    ['MLkNN', 'PMLLFC', 'PMLLFC(alpha=1.0)']
+    """
+    if "name" in cells:
+        return cells["name"]
+    label = cells["label"] if "label" in cells else cells["method"]
+    kinds = pd.DataFrame({"label": label, "method": cells["method"], "params": cells["params"]}).drop_duplicates()
+    repeated = kinds["label"].duplicated(keep=False)
+    kinds["name"] = kinds["label"].where(~repeated, kinds["method"] + kinds["params"].map(_in_brackets))
+    names = kinds.set_index(["method", "params"])["name"]
+    # Labels may differ for one set of parameters, where two plans name it differently: the last one counts.
+    names = names[~names.index.duplicated(keep="last")]
+    return pd.Series(names.loc[pd.MultiIndex.from_frame(cells[["method", "params"]])].to_numpy(), index=cells.index)
+
+
+def _in_brackets(params: str) -> str:
+    given: dict[str, Any] = json.loads(params)
+    return f"({', '.join(f'{key}={value}' for key, value in given.items())})" if given else ""
+
+
+def case_keys(cells: pd.DataFrame) -> pd.MultiIndex:
+    """Return the `Case.key` of each cell."""
+    return pd.MultiIndex.from_arrays([cells["data"], cells["noise"], cells["ratio"].astype(float).fillna(-1.0)])
+
+
+def _cases(cells: pd.DataFrame) -> tuple[Case, ...]:
+    found = [Case(data, noise, math.nan if ratio < 0 else ratio) for data, noise, ratio in case_keys(cells).unique()]
+    return tuple(sorted(found, key=lambda case: (case.data.lower(), case.key)))

@@ -1,0 +1,391 @@
+"""Is a method better, or was it luck? Plain functions on arrays.
+
+Two designs. *Within one case* (a data set with one kind of noise) the repeats of two methods are paired, because both
+saw the same splits: :func:`paired_t_test`. *Over cases* every case counts once, by the mean over its repeats:
+:func:`wilcoxon_holm`, :func:`friedman`, :func:`nemenyi` on a table of cases by methods. How large a difference is, say
+the effect sizes of :mod:`pmlkit.bench.effects`. A missing value is nan: a pair
+with one is left out of the test of that pair, a case with one is left out of the tests of all methods.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from pmlkit._typing import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "Friedman",
+    "PairedTests",
+    "complete_cases",
+    "critical_distance",
+    "friedman",
+    "holm",
+    "mean_ranks",
+    "nemenyi",
+    "paired_t_test",
+    "rank_groups",
+    "wilcoxon_holm",
+]
+
+# Measures are at most 1. What differs by less is the same number, computed in another order.
+SAME = 1e-12
+
+
+@dataclass(frozen=True)
+class PairedTests:
+    """Paired t-tests, one for each entry of the arrays.
+
+    Attributes
+    ----------
+    difference : array
+        Mean advantage of the first method; above zero it is the better one, whatever the measure.
+    p_value : array
+        Two-sided; 1 where nothing differs, nan where fewer than two pairs are known.
+    outcome : array of int
+        1 the first method wins, 0 tie, -1 it loses; also 0 where the test cannot be made.
+    n_pairs : array of int
+        How many repeats both methods have.
+    """
+
+    difference: FloatArray
+    p_value: FloatArray
+    outcome: IntArray
+    n_pairs: IntArray
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Wins, ties and losses, over the tests that could be made."""
+        made = self.n_pairs >= 2
+        win, tie, loss = (int(((self.outcome == sign) & made).sum()) for sign in (1, 0, -1))
+        return win, tie, loss
+
+
+def paired_t_test(
+    first: ArrayLike, second: ArrayLike, *, lower_is_better: bool = False, level: float = 0.05
+) -> PairedTests:
+    """Compare two methods repeat by repeat with Student's t-test for paired samples.
+
+    Parameters
+    ----------
+    first, second : arrays of shape (..., n_repeats)
+        Values of a measure; entry r of both comes from the same split. nan where a repeat is missing.
+    lower_is_better : bool, default=False
+        Whether the measure is a loss.
+    level : float, default=0.05
+        A difference counts as a win or a loss if the p-value is below.
+
+    Returns
+    -------
+    tests : PairedTests
+        One test for all repeats, so arrays of shape (...).
+
+    Notes
+    -----
+    This is the test of the partial multi-label papers. Their training sets overlap between repeats, so the differences
+    are not independent and the p-values are too small; the tests over cases do not have this fault.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import paired_t_test
+    >>> tests = paired_t_test([[0.71, 0.73, 0.72], [0.5, 0.6, 0.7]], [[0.61, 0.64, 0.62], [0.7, 0.6, 0.5]])
+    >>> tests.outcome
+    array([1, 0])
+    >>> tests.counts
+    (1, 1, 0)
+    """
+    gain = advantage(first, second, lower_is_better)
+    known = ~np.isnan(gain)
+    n_pairs = known.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, gain, 0.0).sum(axis=-1) / n_pairs
+        squares = (np.where(known, gain - mean[..., None], 0.0) ** 2).sum(axis=-1)
+        error = np.sqrt(squares / (n_pairs - 1) / n_pairs)
+        p_value = 2 * stats.t.sf(np.abs(mean) / error, n_pairs - 1)
+    # A difference that is the same in all repeats has no spread to divide by.
+    p_value = np.where(np.abs(mean) <= SAME, 1.0, np.where(error <= SAME, 0.0, p_value))
+    p_value = np.where(n_pairs >= 2, p_value, np.nan)
+    outcome = np.where(p_value < level, np.sign(mean), 0).astype(int)
+    return PairedTests(mean, p_value, outcome, n_pairs)
+
+
+def complete_cases(values: ArrayLike) -> BoolArray:
+    """Tell which cases have a value of every method.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import complete_cases
+    >>> complete_cases([[0.1, 0.2], [0.3, float("nan")]])
+    array([ True, False])
+    """
+    return np.asarray(~np.isnan(_table(values)).any(axis=1))
+
+
+def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArray:
+    """Rank the methods on each case, 1 for the best, equal ones sharing their mean rank; return the means.
+
+    Parameters
+    ----------
+    values : array of shape (n_cases, n_methods)
+        Cases with a nan are left out.
+    lower_is_better : bool, default=False
+        Whether the measure is a loss.
+
+    Returns
+    -------
+    ranks : array of shape (n_methods,)
+        nan if no case is complete.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import mean_ranks
+    >>> mean_ranks([[0.9, 0.8, 0.7], [0.9, 0.9, 0.2]])
+    array([1.25, 1.75, 3.  ])
+    """
+    ranks = _ranks(values, lower_is_better)
+    return ranks.mean(axis=0) if len(ranks) else np.full(ranks.shape[1], np.nan)
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Result of Friedman's test: do the methods differ at all?
+
+    Attributes
+    ----------
+    statistic : float
+        Chi-squared, corrected for ties; 0 where all are tied, nan where the test cannot be made.
+    p_value : float
+        1 where all are tied.
+    n_cases, n_methods : int
+        What went into it.
+    """
+
+    statistic: float
+    p_value: float
+    n_cases: int
+    n_methods: int
+
+
+def friedman(values: ArrayLike) -> Friedman:
+    """Test whether the methods' ranks differ more than chance would have them.
+
+    Parameters
+    ----------
+    values : array of shape (n_cases, n_methods)
+        Cases with a nan are left out. Unlike scipy's, two methods will do.
+
+    Returns
+    -------
+    result : Friedman
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import friedman
+    >>> result = friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]])
+    >>> round(result.statistic, 3), round(result.p_value, 4)
+    (6.5, 0.0388)
+    """
+    ranks = _ranks(values, lower_is_better=False)
+    n, k = ranks.shape
+    if n < 1 or k < 2:
+        return Friedman(math.nan, math.nan, n, k)
+    # Without ties the spread of a case's ranks is k (k^2 - 1) / 12; this form holds with them, too.
+    spread = float(((ranks - (k + 1) / 2) ** 2).sum())
+    if spread == 0:
+        return Friedman(0.0, 1.0, n, k)
+    statistic = (k - 1) * float(((ranks.sum(axis=0) - n * (k + 1) / 2) ** 2).sum()) / spread
+    return Friedman(statistic, float(stats.chi2.sf(statistic, k - 1)), n, k)
+
+
+def critical_distance(n_methods: int, n_cases: int, *, level: float = 0.05) -> float:
+    """Return by how much mean ranks must differ to be significant, after Nemenyi.
+
+    Parameters
+    ----------
+    n_methods, n_cases : int
+        Size of the table.
+    level : float, default=0.05
+        Chance of calling any two of equal methods different.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import critical_distance
+    >>> round(critical_distance(4, 14), 2)
+    1.25
+    """
+    if n_methods < 2 or n_cases < 1:
+        return math.nan
+    return _range_quantile(n_methods, level) * math.sqrt(n_methods * (n_methods + 1) / (12 * n_cases))
+
+
+@cache
+def _range_quantile(n_methods: int, level: float) -> float:
+    """Return the quantile of the studentized range; it takes long to compute, and every measure asks for the same."""
+    return float(stats.studentized_range.ppf(1 - level, n_methods, np.inf))
+
+
+def nemenyi(values: ArrayLike) -> FloatArray:
+    """Compare all pairs of methods by their mean ranks; the p-values allow for the number of pairs.
+
+    Parameters
+    ----------
+    values : array of shape (n_cases, n_methods)
+        Cases with a nan are left out.
+
+    Returns
+    -------
+    p_values : array of shape (n_methods, n_methods)
+        Symmetric, 1 on the diagonal; nan if no case is complete.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import nemenyi
+    >>> nemenyi([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]]).round(3)
+    array([[1.   , 0.181, 0.036],
+           [0.181, 1.   , 0.759],
+           [0.036, 0.759, 1.   ]])
+    """
+    ranks = _ranks(values, lower_is_better=False)
+    n, k = ranks.shape
+    if n < 1 or k < 2:
+        return np.where(np.eye(k), 1.0, np.nan)
+    apart = np.abs(np.subtract.outer(*[ranks.mean(axis=0)] * 2))
+    p_values = stats.studentized_range.sf(apart / math.sqrt(k * (k + 1) / (12 * n)), k, np.inf)
+    return np.asarray(np.where(apart <= SAME, 1.0, p_values))
+
+
+def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
+    """Return the largest groups of methods that are within the critical distance, best group first.
+
+    Parameters
+    ----------
+    ranks : array of shape (n_methods,)
+        Mean ranks.
+    distance : float
+        See :func:`critical_distance`.
+
+    Returns
+    -------
+    groups : list of tuples
+        Positions in `ranks`, at least two in a group: the bars of a critical-difference diagram.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import rank_groups
+    >>> rank_groups([1.0, 3.5, 1.8, 2.6], distance=1.0)
+    [(0, 2), (2, 3), (3, 1)]
+    """
+    numbers = np.asarray(ranks, dtype=float)
+    order = [int(position) for position in np.argsort(numbers, kind="stable") if not np.isnan(numbers[position])]
+    groups: list[tuple[int, ...]] = []
+    last_end = 0
+    for start in range(len(order)):
+        end = start
+        while end < len(order) and numbers[order[end]] - numbers[order[start]] < distance:
+            end += 1
+        if end - start > 1 and end > last_end:
+            groups.append(tuple(order[start:end]))
+            last_end = end
+    return groups
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Adjust p-values for how many there are, by Holm's step-down method.
+
+    Parameters
+    ----------
+    p_values : array of shape (n_tests,)
+        nan stays nan and does not count.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import holm
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    given = np.asarray(p_values, dtype=float)
+    adjusted = np.full(given.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(given))
+    order = known[np.argsort(given[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(given[order] * factors), 1.0)
+    return adjusted
+
+
+def wilcoxon_holm(values: ArrayLike, reference: int | None = None) -> FloatArray:
+    """Compare methods over cases by Wilcoxon's signed-rank test, adjusted by Holm.
+
+    Parameters
+    ----------
+    values : array of shape (n_cases, n_methods)
+        A pair of methods is compared on the cases that both have.
+    reference : int, optional
+        Compare only this method with the others, so that fewer tests are adjusted for. By default all pairs.
+
+    Returns
+    -------
+    p_values : array of shape (n_methods, n_methods)
+        Symmetric, 1 on the diagonal; 1 where all cases are tied, nan where a pair was not compared.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import wilcoxon_holm
+    >>> table = [[0.1 * i, 0.1 * i + 0.01 * i**2, 0.1 * i - 0.01 * i**3] for i in range(1, 9)]
+    >>> wilcoxon_holm(table).round(4)
+    array([[1.    , 0.0234, 0.0234],
+           [0.0234, 1.    , 0.0234],
+           [0.0234, 0.0234, 1.    ]])
+    """
+    table = _table(values)
+    k = table.shape[1]
+    rows, columns = np.triu_indices(k, 1)
+    if reference is not None:
+        if not -k <= reference < k:
+            raise ValueError(f"reference must be the position of one of {k} methods, got {reference}.")
+        asked = (rows == reference % k) | (columns == reference % k)
+        rows, columns = rows[asked], columns[asked]
+    plain = [_wilcoxon(table[:, i] - table[:, j]) for i, j in zip(rows, columns, strict=True)]
+    p_values = np.where(np.eye(k), 1.0, np.nan)
+    p_values[rows, columns] = p_values[columns, rows] = holm(plain)
+    return p_values
+
+
+def advantage(first: ArrayLike, second: ArrayLike, lower_is_better: bool) -> FloatArray:
+    """Return by how much the first is better; what is only rounding is zero."""
+    gain = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    gain = np.where(np.abs(gain) <= SAME, 0.0, gain)
+    return -gain if lower_is_better else gain
+
+
+def _table(values: ArrayLike) -> FloatArray:
+    table = np.asarray(values, dtype=float)
+    if table.ndim != 2:
+        raise ValueError(f"values must be a table of cases by methods, got an array of shape {table.shape}.")
+    return table
+
+
+def known_values(values: ArrayLike) -> FloatArray:
+    """Return what is not nan."""
+    numbers = np.asarray(values, dtype=float)
+    return np.asarray(numbers[~np.isnan(numbers)])
+
+
+def _ranks(values: ArrayLike, lower_is_better: bool) -> FloatArray:
+    """Rank the methods of each complete case, 1 for the best."""
+    table = _table(values)
+    table = table[complete_cases(table)]
+    # Equal values that were summed in another order must not break a tie.
+    table = np.round(table, 12)
+    return np.asarray(stats.rankdata(table if lower_is_better else -table, axis=1))
+
+
+def _wilcoxon(differences: Any) -> float:
+    known = known_values(differences)
+    if not len(known):
+        return math.nan
+    known = np.where(np.abs(known) <= SAME, 0.0, known)
+    return float(stats.wilcoxon(known).pvalue) if known.any() else 1.0

@@ -1,0 +1,376 @@
+"""From cells to what a reader wants to know: tables, ranks, comparisons, costs, failures. No pictures, no HTML."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pmlkit._typing import BoolArray, FloatArray, IntArray
+from pmlkit.bench.effects import rank_biserial
+from pmlkit.bench.measures import Measure
+from pmlkit.bench.results import CELL, Case, Results, collect, method_names
+from pmlkit.bench.statistics import (
+    Friedman,
+    PairedTests,
+    complete_cases,
+    critical_distance,
+    friedman,
+    mean_ranks,
+    paired_t_test,
+    rank_groups,
+    wilcoxon_holm,
+)
+
+__all__ = [
+    "Comparison",
+    "Cost",
+    "DatasetFacts",
+    "Failure",
+    "MeasureSummary",
+    "Ranking",
+    "Summary",
+    "summarize",
+]
+
+_MAIN = "average_precision"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked over cases by one measure: Friedman's test and Nemenyi's critical distance.
+
+    Attributes
+    ----------
+    ranks : array of shape (n_methods,)
+        Mean ranks, nan for the methods left out.
+    test : Friedman
+    distance : float
+        Mean ranks that differ by less do not differ significantly.
+    groups : tuple of tuples of int
+        Methods that do not differ significantly, see :func:`~pmlkit.bench.statistics.rank_groups`.
+    left_out : tuple of str
+        Methods without a result in more than half of the cases: with them there would be too few complete cases.
+    """
+
+    ranks: FloatArray
+    test: Friedman
+    distance: float
+    groups: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The reference method against one rival, by one measure.
+
+    Attributes
+    ----------
+    rival : str
+    wins, ties, losses : int
+        Of the reference, in paired t-tests within the cases.
+    p_value : float
+        Wilcoxon's signed-rank test over cases, adjusted by Holm for the number of rivals.
+    effect : float
+        Rank-biserial, from -1 (worse on every case) to 1 (better on every case).
+    difference : float
+        Mean advantage over the cases that both have.
+    n_cases : int
+    """
+
+    rival: str
+    wins: int
+    ties: int
+    losses: int
+    p_value: float
+    effect: float
+    difference: float
+    n_cases: int
+
+
+@dataclass(frozen=True)
+class MeasureSummary:
+    """Everything about one measure; arrays have the shape (n_cases, n_methods).
+
+    Attributes
+    ----------
+    measure : Measure
+    mean, deviation : array
+    best : array of bool
+        Whether no method has a better mean, by three decimals.
+    outcome : array of int
+        1 where the reference is significantly better than the method in this case, -1 where it is worse.
+    ranking : Ranking
+    comparisons : tuple of Comparison
+        In the order of the methods, without the reference.
+    """
+
+    measure: Measure
+    mean: FloatArray
+    deviation: FloatArray
+    best: BoolArray
+    outcome: IntArray
+    ranking: Ranking
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a method needs: medians over its finished cells."""
+
+    method: str
+    fit_seconds: float
+    predict_seconds: float
+    peak_mb: float
+    n_done: int
+    n_failed: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Cells of one case and method that failed for the same reason."""
+
+    case: Case
+    method: str
+    repeats: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """The size of a data set."""
+
+    data: str
+    n_rows: int | None
+    n_features: int | None
+    n_labels: int | None
+    noises: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report tells.
+
+    Attributes
+    ----------
+    cases : tuple of Case
+    methods : tuple of str
+        Best mean rank first.
+    reference : str
+        The method that the others are compared with.
+    measures : tuple of MeasureSummary
+    costs : tuple of Cost
+        In the order of the methods.
+    failures : tuple of Failure
+    datasets : tuple of DatasetFacts
+    parameters : dict of str to str
+        The parameters of each method, as JSON.
+    versions : dict of str to tuple of str
+        What made the results: pmlkit, its git revision, Python and the libraries, each with all versions found.
+    n_cells, n_repeats : int
+    level : float
+        Of all tests.
+    """
+
+    cases: tuple[Case, ...]
+    methods: tuple[str, ...]
+    reference: str
+    measures: tuple[MeasureSummary, ...]
+    costs: tuple[Cost, ...]
+    failures: tuple[Failure, ...]
+    datasets: tuple[DatasetFacts, ...]
+    parameters: dict[str, str]
+    versions: dict[str, tuple[str, ...]]
+    n_cells: int
+    n_repeats: int
+    level: float
+
+    @property
+    def main(self) -> MeasureSummary:
+        """The measure that orders the methods: average precision, or the first there is."""
+        return next((one for one in self.measures if one.measure.key == _MAIN), self.measures[0])
+
+
+def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float = 0.05) -> Summary:
+    """Work out everything that a report tells.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
+    reference : str, optional
+        The method to compare the others with; by default the one with the best mean rank by average precision.
+    level : float, default=0.05
+        Of all tests.
+
+    Returns
+    -------
+    summary : Summary
+
+    Raises
+    ------
+    ValueError
+        If no cell has finished, or there is no such method.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.summary import summarize
+    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "params": "{}", "status": "done"}
+    >>> cells = pd.DataFrame(
+    ...     [
+    ...         common | {"repeat": repeat, "method": method, "average_precision": value + repeat / 100}
+    ...         for method, value in [("MLkNN", 0.7), ("PMLLFC", 0.8)]
+    ...         for repeat in range(3)
+    ...     ]
+    ... )
+    >>> summary = summarize(cells)
+    >>> summary.methods, summary.main.ranking.ranks
+    (('PMLLFC', 'MLkNN'), array([1., 2.]))
+    """
+    if not (cells["status"] == "done").any():
+        raise ValueError(f"None of the {len(cells)} cells has finished, so there is nothing to report.")
+    cells = cells.assign(name=method_names(cells)).drop_duplicates(CELL, keep="last")
+    results = collect(cells)
+    measures = results.measures()
+    main = next((measure for measure in measures if measure.key == _MAIN), measures[0])
+    order = _best_first(results, main)
+    results = collect(cells, methods=order)
+    if reference is None:
+        reference = order[0]
+    elif reference not in order:
+        raise ValueError(f"There is no method {reference!r} among the results; there are {', '.join(order)}.")
+    return Summary(
+        cases=results.cases,
+        methods=results.methods,
+        reference=reference,
+        measures=tuple(_summarize_measure(results, measure, order.index(reference), level) for measure in measures),
+        costs=_costs(cells, order),
+        failures=_failures(cells),
+        datasets=_dataset_facts(cells, results.cases),
+        parameters=dict(zip(cells["name"], cells["params"], strict=True)),
+        versions=_versions(cells),
+        n_cells=len(cells),
+        n_repeats=cells["repeat"].nunique(),
+        level=level,
+    )
+
+
+def rank_methods(results: Results, measure: Measure, level: float = 0.05) -> Ranking:
+    """Rank the methods over cases by one measure."""
+    mean = results.mean(measure.key)
+    ranked = np.isnan(mean).mean(axis=0) <= 0.5
+    kept = mean[:, ranked]
+    n_complete, n_ranked = int(complete_cases(kept).sum()), kept.shape[1]
+    ranks = np.full(len(results.methods), np.nan)
+    ranks[ranked] = mean_ranks(kept, lower_is_better=measure.lower_is_better)
+    distance = critical_distance(n_ranked, n_complete, level=level)
+    return Ranking(
+        ranks=ranks,
+        test=friedman(kept),
+        distance=distance,
+        groups=tuple(rank_groups(ranks, distance)),
+        left_out=tuple(name for name, is_in in zip(results.methods, ranked, strict=True) if not is_in),
+    )
+
+
+def compare(results: Results, measure: Measure, reference: int, level: float = 0.05) -> PairedTests:
+    """Test one method against all, within each case; the arrays have the shape (n_cases, n_methods)."""
+    values = results.values[measure.key]
+    own = values[:, [reference], :]
+    return paired_t_test(own, values, lower_is_better=measure.lower_is_better, level=level)
+
+
+def _summarize_measure(results: Results, measure: Measure, reference: int, level: float) -> MeasureSummary:
+    mean = results.mean(measure.key)
+    sign = -1 if measure.lower_is_better else 1
+    tests = compare(results, measure, reference, level)
+    p_values = wilcoxon_holm(mean, reference=reference)[reference]
+    comparisons = []
+    for rival, name in enumerate(results.methods):
+        if rival == reference:
+            continue
+        column = PairedTests(*(part[:, rival] for part in vars(tests).values()))
+        wins, ties, losses = column.counts
+        gain = sign * (mean[:, reference] - mean[:, rival])
+        n_both = int((~np.isnan(gain)).sum())
+        effect = rank_biserial(mean[:, reference], mean[:, rival], lower_is_better=measure.lower_is_better)
+        difference = float(np.nanmean(gain)) if n_both else math.nan
+        comparisons.append(Comparison(name, wins, ties, losses, float(p_values[rival]), effect, difference, n_both))
+    return MeasureSummary(
+        measure=measure,
+        mean=mean,
+        deviation=results.deviation(measure.key),
+        best=best_of_rows(mean, measure),
+        outcome=tests.outcome,
+        ranking=rank_methods(results, measure, level),
+        comparisons=tuple(comparisons),
+    )
+
+
+def best_of_rows(mean: FloatArray, measure: Measure) -> BoolArray:
+    """Tell where no method is better, by the three decimals that are shown."""
+    shown = np.round(-mean if measure.lower_is_better else mean, 3)
+    top = np.where(np.isnan(shown), -np.inf, shown).max(axis=1, keepdims=True, initial=-np.inf)
+    return np.asarray(shown == top)
+
+
+def _best_first(results: Results, measure: Measure) -> list[str]:
+    ranks = rank_methods(results, measure).ranks
+    return [name for _, name in sorted(zip(np.where(np.isnan(ranks), np.inf, ranks), results.methods, strict=True))]
+
+
+def _costs(cells: pd.DataFrame, order: Sequence[str]) -> tuple[Cost, ...]:
+    done = cells[cells["status"] == "done"]
+    columns = ["fit_seconds", "predict_seconds", "peak_mb"]
+    medians = done.reindex(columns=["name", *columns]).groupby("name")[columns].median()
+    n_done, n_all = done["name"].value_counts(), cells["name"].value_counts()
+    return tuple(
+        Cost(
+            name,
+            n_done=int(n_done.get(name, 0)),
+            n_failed=int(n_all.get(name, 0) - n_done.get(name, 0)),
+            **{column: float(medians[column].get(name, math.nan)) for column in columns},
+        )
+        for name in order
+    )
+
+
+def _failures(cells: pd.DataFrame) -> tuple[Failure, ...]:
+    failed = cells[cells["status"] != "done"]
+    if failed.empty:
+        return ()
+    groups = failed.groupby(["data", "noise", "ratio", "name", "reason"], dropna=False)["repeat"]
+    return tuple(
+        Failure(Case(data, noise, ratio), name, tuple(sorted(repeats)), reason)
+        for (data, noise, ratio, name, reason), repeats in groups
+    )
+
+
+def _dataset_facts(cells: pd.DataFrame, cases: Sequence[Case]) -> tuple[DatasetFacts, ...]:
+    sizes = cells.reindex(columns=["data", "n_rows", "n_features", "n_labels"]).groupby("data").max()
+    noises: dict[str, list[str]] = {}
+    for case in cases:
+        noises.setdefault(case.data, []).append(case.noise_name)
+    return tuple(
+        DatasetFacts(
+            data,
+            noises=tuple(kinds),
+            **{column: None if pd.isna(size) else int(size) for column, size in sizes.loc[data].items()},
+        )
+        for data, kinds in noises.items()
+    )
+
+
+def _versions(cells: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for column, name in (("pmlkit_version", "pmlkit"), ("git_revision", "git revision")):
+        if column in cells:
+            found[name] = {str(value) for value in cells[column].dropna().unique()}
+    if "versions" in cells:
+        for text in cells["versions"].dropna().unique():
+            for library, version in json.loads(text).items():
+                found.setdefault(library, set()).add(str(version))
+    return {name: tuple(sorted(versions)) for name, versions in found.items() if versions}

@@ -1,0 +1,239 @@
+"""The command ``bench``: run methods on data sets, and keep the results."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmlkit.cli.errors import Misuse
+from pmlkit.cli.output import ERR, clean, emit, fact_table, plain_table, say
+from pmlkit.cli.params import Common, literal
+
+if TYPE_CHECKING:
+    from pmlkit.bench import Plan, RunSummary
+
+__all__ = ["bench"]
+
+_PLAN, _RUN = "What is run", "How it is run"
+_SHOWN_REASONS = 10
+
+
+def bench(
+    common: Common,
+    plan: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PLAN]", help="A plan in TOML, instead of the words below; see docs/bench.md.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="NAMES",
+            help="Data sets: names of files in $PMLKIT_DATA, paths, or digit-strips (embedded).",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--methods",
+            "-m",
+            metavar="NAMES",
+            help="See `pmlkit methods`; module:Class for one of your own. \\[default: all]",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="METHOD.KEY=VALUES",
+            help="A parameter of a method; several values with commas between make a grid.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATIOS",
+            help="False candidates per true label; own: the candidates that a data set has itself. "
+            "\\[default: own,0.5]",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]", rich_help_panel=_PLAN
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Random splits of each data set. \\[default: 10]", rich_help_panel=_PLAN),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="S", help="Where all seeds come from. \\[default: 0]", rich_help_panel=_PLAN)
+    ] = None,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            metavar="",
+            help="Choose among the values of --param inside the training rows, by the candidates alone.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="PATH", help="The store; what it has is not run again.", rich_help_panel=_RUN
+        ),
+    ] = Path("results.sqlite"),
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="N", help="Processes at once.", min=1, rich_help_panel=_RUN)
+    ] = 1,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://HOST:PORT; or local.", rich_help_panel=_RUN),
+    ] = None,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="S", help="A cell that takes longer has failed.", rich_help_panel=_RUN)
+    ] = 3600.0,
+    max_mb: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MB",
+            help="A cell that needs more memory has failed. \\[default: the machine's, shared out over the jobs]",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed", metavar="", help="Run the cells again that failed before.", rich_help_panel=_RUN
+        ),
+    ] = False,
+) -> None:
+    """Compare methods: data sets x noise x methods x repeats, into a store that a later run completes.
+
+    Without a plan and without --data, the last plan of the store goes on.
+    """
+    from pmlkit.bench import PlanError, run_plan
+    from pmlkit.bench.display import Display
+
+    words: dict[str, Any] = {"data": data, "methods": methods, "param": param, "noise": noise, "kind": kind}
+    words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
+    given = {key: value for key, value in words.items() if value is not None}
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # where module:Class is looked for
+    try:
+        chosen = _plan(plan, given, out)
+        summary = run_plan(
+            chosen,
+            out,
+            jobs=jobs,
+            dask=dask,
+            max_seconds=max_seconds,
+            max_mb=max_mb,
+            retry_failed=retry_failed,
+            observer=Display(ERR),
+            command=shlex.join(["pmlkit", *sys.argv[1:]]),
+        )
+    except PlanError as error:
+        raise Misuse(str(error)) from error
+    _report(chosen, summary, out, common)
+
+
+def _plan(file: Path | None, given: dict[str, Any], out: Path) -> "Plan":
+    from pmlkit.bench import Plan, load_plan_facts, parse_plan, read_plan
+
+    if file is not None and given:
+        raise Misuse(f"{str(file)!r} says what is run: leave out --{next(iter(given))}, or write it into the plan.")
+    if file is not None:
+        return read_plan(file)
+    if "data" in given:
+        return Plan(**_arguments(given))
+    if given:
+        raise Misuse("--data is missing: name the data sets, such as --data scene or --data digit-strips.")
+    if not out.exists():
+        raise Misuse("Name the data sets with --data, or give a plan in TOML; try: pmlkit bench --data digit-strips.")
+    facts = load_plan_facts(out)
+    if not facts:
+        raise Misuse(f"{str(out)!r} has no plan yet: name the data sets with --data.")
+    return parse_plan(facts[-1].plan, name=f"the plan in {out.name}")
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a `Plan` from what was typed."""
+    from pmlkit.methods import all_methods
+
+    names = _split(given["methods"]) if "methods" in given else list(all_methods())
+    params = _params(given.get("param", []))
+    methods = [{"name": name} | params.pop(_letters(name), {}) for name in names]
+    if params:
+        raise Misuse(f"--param is for {next(iter(params))!r}, which is not among the methods: {', '.join(names)}.")
+    arguments: dict[str, Any] = {key: given[key] for key in ("repeats", "seed", "tune") if key in given}
+    arguments |= {"data": _split(given["data"]), "methods": methods}
+    if "noise" in given:
+        arguments["noise"] = [literal(word) for word in _split([given["noise"]])]
+    if "kind" in given:
+        arguments["kinds"] = _split([given["kind"]])
+    return arguments
+
+
+def _params(words: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the parameters and grids of each method."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for word in words:
+        left, equals, right = word.partition("=")
+        method, dot, key = left.strip().rpartition(".")
+        values = [literal(value) for value in _split([right])]
+        if not equals or not dot or not values:
+            raise Misuse(f"--param takes METHOD.KEY=VALUES, such as --param PMLLFC.alpha=1,10; got {word!r}.")
+        entry = found.setdefault(_letters(method), {})
+        if len(values) == 1:
+            entry.setdefault("params", {})[key] = values[0]
+        else:
+            entry.setdefault("grid", {})[key] = values
+    return found
+
+
+def _letters(name: str) -> str:
+    return name if ":" in name else name.lower().replace("-", "").replace("_", "")
+
+
+def _split(words: list[str]) -> list[str]:
+    return [part.strip() for word in words for part in word.split(",") if part.strip()]
+
+
+def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> None:
+    from pmlkit.bench import load_cells
+
+    facts: dict[str, object] = {
+        "store": out,
+        "cells": summary.n_cells,
+        "run now": summary.n_run,
+        "failed": summary.n_failed,
+        "seconds": round(summary.seconds, 3),
+    }
+    shown: list[Any] = [fact_table(facts)]
+    if summary.n_failed:
+        labels = {variant.label for variant in plan.variants()}
+        cells = load_cells(out)
+        failed = cells[(cells["status"] == "failed") & cells["label"].isin(labels)]
+        table = plain_table("method", "data set", "cells", "reason", right=(2,))
+        counts = failed.groupby(["label", "data", "reason"], sort=False).size()
+        for (label, data, reason), count in list(counts.items())[:_SHOWN_REASONS]:
+            table.add_row(clean(label), clean(data), f"{count:,}", clean(reason))
+        shown += ["", table]
+        say(
+            "warning",
+            f"{summary.n_failed:,} cells failed; --retry-failed runs them again, with other budgets if you like.",
+        )
+    emit({key.replace(" ", "_"): value for key, value in facts.items()}, *shown, as_json=common.json)
