@@ -13,7 +13,8 @@ from pmlkit.exceptions import DataError
 
 __all__ = ["dumps", "load", "loads", "save"]
 
-# Types that scikit-learn's neighbour search keeps in its fitted state, and that skops does not know by itself.
+# Types that models keep in their fitted state (scikit-learn's neighbour search, our own plain records), and that skops
+# does not know by itself.
 _TRUSTED = frozenset(
     {
         "sklearn.metrics._dist_metrics.EuclideanDistance64",
@@ -26,6 +27,12 @@ _TRUSTED = frozenset(
         "sklearn.neighbors._ball_tree.BallTree",
         "sklearn.neighbors._ball_tree.newObj",
         "scipy.sparse._csr.csr_array",
+        "pmlkit.numerics.landmarks.LandmarkKernel",
+        "pmlkit.numerics.links.Links",
+        "pmlkit.numerics.views.View",
+        # A model of a table's own columns; its imputer remembers the type of its numbers.
+        "pmlkit.tables.model.TableModel",
+        "numpy.dtype",
     }
 )
 

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from pmlkit.cli.app import app
 from pmlkit.data import load_digit_strips, read
-from pmlkit.demo import least_confident, run_demo
+from pmlkit.demo import N_STAGES, least_confident, run_demo
 from pmlkit.methods import CandidateLogistic
 from pmlkit.persistence import load
 
@@ -72,7 +72,7 @@ def test_as_json(run, tmp_path):
     result = run("demo", "--rows", "60", "--out", tmp_path, "--json")
     facts = json.loads(result.stdout)
     assert len(facts["suspects"]) == 10
-    assert set(facts["methods"]) == {"CandidateLogistic", "MLkNN", "PMLLFC"}
+    assert set(facts["methods"]) == {"ClearPML", "CandidateLogistic", "MLkNN", "PMLLFC"}
     assert facts["best_cleaner"] in facts["methods"]
 
 
@@ -100,7 +100,7 @@ def test_suspects_are_the_least_confident_candidates():
 def test_stages_are_told():
     stages = []
     run_demo(50, on_stage=stages.append)
-    assert len(stages) == 4
+    assert len(stages) == N_STAGES
     assert stages[-1] == "fitting PMLLFC"
 
 

@@ -47,7 +47,7 @@ def test_methods_are_found_whatever_the_spelling(name):
     ("words", "said"),
     [
         (["-m", "PMLFC"], "Did you mean 'PMLLFC'?"),
-        (["-m", "zebra"], "There are CandidateLogistic, MLkNN"),
+        (["-m", "zebra"], "There are ClearPML, "),
         (["-m", "MLkNN", "-p", "n_neighbor=3"], "Did you mean 'n_neighbors'? It has n_jobs, n_neighbors, smoothing"),
         (["-m", "MLkNN", "-p", "n_neighbors"], "takes KEY=VALUE"),
         (["-m", "MLkNN", "-p", "n_neighbors=-1"], "must be an int in the range"),

@@ -5,12 +5,16 @@ from typing import Annotated
 
 import typer
 
+from pmlkit.cli.bench_command import bench
+from pmlkit.cli.clean_command import clean
 from pmlkit.cli.data_commands import convert, info, noise
 from pmlkit.cli.demo_command import demo
 from pmlkit.cli.errors import Commands
 from pmlkit.cli.methods_command import methods
 from pmlkit.cli.model_commands import evaluate, fit, predict
 from pmlkit.cli.params import expand
+from pmlkit.cli.report_command import report
+from pmlkit.cli.reproduce_command import reproduce
 
 __all__ = ["app"]
 
@@ -21,10 +25,18 @@ app = typer.Typer(
     epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.",
 )
 
-_START, _DATA, _MODELS = "Start here", "Data sets", "Models"
+_START, _DATA, _MODELS, _BENCH = "Start here", "Data sets", "Models", "Benchmarks"
 _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
     (demo, _START, ("pmlkit demo", "pmlkit demo --rows 5000 --seed 7 --out /tmp/strips")),
     (methods, _START, ("pmlkit methods", "pmlkit methods PMLLFC", "pmlkit methods --json")),
+    (
+        clean,
+        _START,
+        (
+            "pmlkit clean posts.csv --labels tags --sep ';' --text body -o cleaned.csv --report report.html",
+            "pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv",
+        ),
+    ),
     (
         info,
         _DATA,
@@ -65,6 +77,33 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
         (
             "pmlkit evaluate model.skops test.npz",
             "pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'",
+        ),
+    ),
+    (
+        bench,
+        _BENCH,
+        (
+            "pmlkit bench --data digit-strips --methods PMLLFC,MLkNN --noise 0.5,1 --repeats 3",
+            "pmlkit bench --data scene --data enron --noise 0.1,0.5,1,2 --jobs 2 --out results.sqlite",
+            "pmlkit bench plan.toml --jobs 2",
+        ),
+    ),
+    (
+        report,
+        _BENCH,
+        (
+            "pmlkit report results.sqlite -o report.html",
+            "pmlkit report results.sqlite --latex -o tables.tex",
+            "pmlkit report results.sqlite --csv | diff means.csv -",
+        ),
+    ),
+    (
+        reproduce,
+        _BENCH,
+        (
+            "pmlkit reproduce --quick --embedded",
+            "pmlkit reproduce --quick --jobs 2",
+            "pmlkit reproduce --jobs 2 --out reproduction",
         ),
     ),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pmlkit._files import check_target, replacing
+from pmlkit.cli.columns import Columns
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.measures import listing
 from pmlkit.cli.models import (
@@ -27,6 +28,7 @@ from pmlkit.cli.output import clean, emit, fact_table, heading
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import FitProgress, Watch
 from pmlkit.cli.reading import InputFile, Reading
+from pmlkit.cli.table_models import TrainingTable, load_fitted, rows_to_predict, wants_table
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def _complete_method(incomplete: str) -> list[tuple[str, str]]:
 def fit(
     file: InputFile,
     reading: Reading,
+    columns: Columns,
     common: Common,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PATH", help="The model file, .skops.", show_default=False)
@@ -54,7 +57,7 @@ def fit(
     method: Annotated[
         str,
         typer.Option("--method", "-m", metavar="NAME", help="See `pmlkit methods`.", autocompletion=_complete_method),
-    ] = "CandidateLogistic",
+    ] = "ClearPML",
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,29 +67,41 @@ def fit(
             help="A parameter of the method, as often as needed; `pmlkit methods NAME` lists them.",
         ),
     ] = None,
+    merge_labels: Annotated[
+        bool,
+        typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
+    ] = False,
     force: Force = False,
 ) -> None:
-    """Learn a model from the candidate labels of a data set."""
+    """Learn a model from the candidate labels of a data set, or of a table of texts, categories and numbers."""
     import numpy as np
 
     from pmlkit.persistence import save
 
     model = build_model(method, param or ())
     check_target(output, force=force)
-    data = reading.read(file)
+    table = TrainingTable(file, reading, columns, merge=merge_labels) if wants_table(file, reading, columns) else None
+    if table is not None:
+        X, Y, names = table.X, table.Y, table.names
+    else:
+        if merge_labels:
+            raise Misuse("--merge-labels is for tables whose feature columns are named, such as --text body.")
+        data = reading.read(file)
+        X, Y, names = rows_of(data), data.Y, data.label_names
     started = time.perf_counter()
-    _fit(model, rows_of(data), data.Y)
+    _fit(model, X, Y)
     seconds = time.perf_counter() - started
-    model.label_names_ = np.asarray(data.label_names, dtype=object)
-    save(model, output, force=force)
+    model.label_names_ = np.asarray(names, dtype=object)
+    save(model if table is None else table.with_columns(model), output, force=force)
     n_iter = getattr(model, "n_iter_", None)
     facts: dict[str, object] = {
         "written": output,
         "method": type(model).__name__,
-        "rows": data.n_rows,
-        "features": data.n_features,
-        "labels": data.n_labels,
-        "candidates": int(data.Y.nnz),
+        "rows": Y.shape[0],
+        "features": X.shape[1],
+        "columns": None if table is None else table.described,
+        "labels": Y.shape[1],
+        "candidates": int(Y.nnz),
         "iterations": None if n_iter is None else int(n_iter),
         "seconds": round(seconds, 3),
     }
@@ -114,6 +129,7 @@ def predict(
     model: ModelFile,
     file: InputFile,
     reading: Reading,
+    columns: Columns,
     common: Common,
     output: Annotated[
         Path | None,
@@ -134,8 +150,13 @@ def predict(
         raise Misuse("--json describes what was written: name the CSV file with -o.")
     if output is not None:
         check_target(output, force=force)
-    fitted = load_model(model)
-    rows = read_rows(fitted, file, reading)
+    loaded = load_fitted(model)
+    if hasattr(loaded, "vectorizer"):
+        fitted, rows = loaded.model, rows_to_predict(loaded, file, reading, columns)
+    elif columns.given:
+        raise Misuse("This model knows its features by themselves: leave --text and the like out.")
+    else:
+        fitted, rows = loaded, read_rows(loaded, file, reading)
     between = reading.sep or ";"
     names = [str(name) for name in fitted.label_names_]
     clash = next((name for name in names if between in name), None)

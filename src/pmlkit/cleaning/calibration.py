@@ -1,0 +1,204 @@
+"""From evidence to probabilities: how likely is each candidate false, without any truth at hand.
+
+Two steps. First a class-conditional posterior: if false candidates hit every row alike, a label's candidates among
+the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
+odds of each cell. Real noise is not that kind, features may tell little, and then those odds are far too sure of
+themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
+candidates, how the cell compares with the row's other candidates, how frequent the label is. The few coefficients of
+that map come from benchmark sets whose truth is known (benchmarks/cleaning_calibration.py refits them and checks them
+on sets that they were not fitted on).
+"""
+
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.isotonic import IsotonicRegression
+
+from pmlkit._typing import CSR, FloatArray
+
+__all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds"]
+
+_LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
+_PSEUDO_ROWS = 50
+_LEAST_SLOPE = 0.2
+_MAX_CELLS = 2_000_000  # on which the curve from scores to candidate rates is fitted
+
+TERMS = (
+    "odds",
+    "gap",
+    "alone",
+    "separation",
+    "odds*separation",
+    "gap*separation",
+    "frequency",
+    "rows alone",
+    "noise",
+    "separation*separation",
+    "noise*separation",
+    "odds*noise",
+)
+"""What the map looks at; see `cell_terms`."""
+
+_INTERCEPT = 0.242
+_COEFFICIENTS = np.array(
+    [0.809, -0.007, -3.542, -0.148, 0.330, 0.353, 0.111, -2.385, 0.016, 1.371, 1.105, 0.523],
+)
+
+SPREAD = 0.55
+"""Standard deviation, on the scale of log odds, of what the map gets wrong about a whole data set."""
+
+LABEL_SPREAD = 0.59
+"""The same of a single label, beyond what is wrong about its data set."""
+
+
+def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
+    """Return how likely each candidate is false, aligned with ``Y.data``.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_labels)
+        Out-of-fold scores, see `pmlkit.cleaning.evidence.cross_fit`.
+    Y : CSR array of shape (n_rows, n_labels)
+        Candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.calibration import false_probability
+    >>> Y = sparse.csr_array(np.tile([[1, 0], [0, 1], [1, 1]], (10, 1)))
+    >>> scores = np.tile([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]], (10, 1))
+    >>> doubt = false_probability(scores, Y)
+    >>> bool(doubt[3] > doubt[0])
+    True
+    """
+    return np.asarray(expit(log_odds(cell_terms(scores, Y), _COEFFICIENTS, _INTERCEPT)))
+
+
+def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> FloatArray:
+    """Apply the map: the log odds of being false.
+
+    How steeply they rise with ``odds`` and ``gap`` depends on the data set. Far from the sets that the map was fitted
+    on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows: so
+    there is a least slope.
+
+    Parameters
+    ----------
+    terms : array of shape (n_candidates, n_terms)
+        From `cell_terms`.
+    coefficients : array of shape (n_terms,)
+    intercept : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.calibration import TERMS, log_odds
+    >>> terms = np.zeros((1, len(TERMS)))
+    >>> log_odds(terms, np.ones(len(TERMS)), -1.0).tolist()
+    [-1.0]
+    """
+    weight = dict(zip(TERMS, coefficients, strict=True))
+    value = {name: terms[:, j] for j, name in enumerate(TERMS)}
+    odds_slope = (
+        weight["odds"] + weight["odds*separation"] * value["separation"] + weight["odds*noise"] * value["noise"]
+    )
+    gap_slope = weight["gap"] + weight["gap*separation"] * value["separation"]
+    lift = np.maximum(_LEAST_SLOPE - odds_slope, 0.0) * value["odds"] + np.maximum(-gap_slope, 0.0) * value["gap"]
+    return np.asarray(terms @ coefficients + intercept + lift)
+
+
+def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
+    """Return the terms of the map, one row per candidate and one column per name in `TERMS`.
+
+    ``odds`` are the log odds of being false by the class-conditional posterior; ``gap`` is by how much they exceed
+    those of the row's most trusted other candidate; ``alone`` marks a row's only candidate; ``separation`` is the
+    logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
+    mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
+    relative to the mean; ``rows alone`` is the share of rows with one candidate.
+    """
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    odds = _class_conditional_odds(scores, Y, row)
+    posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
+    odds = np.clip(odds, -6.0, 4.0)
+    gap, alone = _gaps(odds, Y, row)
+    share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
+    frequency = np.log(share[Y.indices])
+    sizes = np.diff(Y.indptr)
+    separation = float(logit(np.clip(_separation(scores, Y, row), 0.02, 0.999)))
+    noise = float(logit(np.clip(posterior.mean(), 0.01, 0.99)))
+    single = {
+        "odds": odds,
+        "gap": gap,
+        "alone": alone,
+        "separation": np.full(len(odds), separation),
+        "frequency": frequency - frequency.mean(),
+        "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
+        "noise": np.full(len(odds), noise),
+    }
+    return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
+
+
+def _class_conditional_odds(scores: FloatArray, Y: CSR, row: FloatArray) -> FloatArray:
+    """Return log(rate (1 - eta) / ((1 - rate) eta)): eta the candidate rate at the score, rate that of false ones."""
+    rate = _noise_rates(scores, Y)
+    curve = _candidate_curve(scores, Y, row)
+    eta = curve.predict(scores[row, Y.indices])
+    return np.asarray(logit(rate)[Y.indices] - logit(eta))
+
+
+def _noise_rates(scores: FloatArray, Y: CSR) -> FloatArray:
+    """Return per label the candidate rate among the rows that the evidence speaks against most."""
+    labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
+    n_low = max(1, int(_LOW_SHARE * len(labelled)))
+    columns = Y.tocsc()
+    rates = np.empty(Y.shape[1])
+    for k in range(Y.shape[1]):
+        given = np.zeros(Y.shape[0], dtype=bool)
+        given[columns.indices[columns.indptr[k] : columns.indptr[k + 1]]] = True
+        lowest = labelled[np.argpartition(scores[labelled, k], n_low - 1)[:n_low]]
+        rates[k] = given[lowest].mean()
+    rates = (rates * n_low + rates.mean() * _PSEUDO_ROWS) / (n_low + _PSEUDO_ROWS)
+    # Above the median it is rather a frequent label that the features do not foretell.
+    return np.asarray(np.clip(np.minimum(rates, np.median(rates)), 1e-5, 0.9))
+
+
+def _candidate_curve(scores: FloatArray, Y: CSR, row: FloatArray) -> IsotonicRegression:
+    """Return the increasing curve from scores to candidate rates, pooled over labels."""
+    labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
+    step = -(-len(labelled) * Y.shape[1] // _MAX_CELLS)
+    kept = labelled[::step] if step > 1 else labelled
+    cells = scores[kept].ravel()
+    target = Y[kept].toarray().ravel() > 0
+    return IsotonicRegression(out_of_bounds="clip", y_min=1e-4, y_max=1 - 1e-3).fit(cells, target)
+
+
+def _gaps(odds: FloatArray, Y: CSR, row: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return each cell's odds minus those of the row's most trusted other candidate, and whether there is no other."""
+    order = np.lexsort((odds, row))
+    starts = Y.indptr[:-1][np.diff(Y.indptr) > 0]
+    lowest, second = np.full(Y.shape[0], np.inf), np.full(Y.shape[0], np.inf)
+    first_cell = order[starts]
+    lowest[row[first_cell]] = odds[first_cell]
+    several = starts[np.diff(Y.indptr)[row[first_cell]] > 1]
+    second[row[order[several]]] = odds[order[several + 1]]
+    is_lowest = np.zeros(len(odds), dtype=bool)
+    is_lowest[first_cell] = True
+    other = np.where(is_lowest, second[row], lowest[row])
+    alone = ~np.isfinite(other)
+    return np.clip(np.where(alone, 0.0, odds - np.where(alone, 0.0, other)), -4.0, 4.0), alone.astype(np.float64)
+
+
+def _separation(scores: FloatArray, Y: CSR, row: FloatArray) -> float:
+    """Return the mean over candidates of the share of the label's non-candidates that score lower."""
+    labelled = np.diff(Y.indptr) > 0
+    columns = Y.tocsc()
+    total = 0.0
+    for k in range(Y.shape[1]):
+        mine = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
+        is_other = labelled.copy()
+        is_other[mine] = False
+        others = np.sort(scores[is_other, k])
+        if len(others) and len(mine):
+            total += float((np.searchsorted(others, scores[mine, k], "left") / (len(others) + 1)).sum())
+        else:
+            total += 0.5 * len(mine)
+    return total / max(int(Y.nnz), 1)

@@ -1,0 +1,156 @@
+"""Rows that resemble each other: the most similar rows of a few, and all near-duplicates of a table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_hash
+from pmlkit._random import generator
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.numerics.scaling import scaled
+
+__all__ = ["Twins", "most_similar", "twins_that_differ"]
+
+_BLOCK_ROWS = 50_000
+_N_BANDS, _BITS = 4, 20
+_SAME = 0.98  # cosine from which two rows are near-duplicates
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Two rows with the same or nearly the same features and different labels.
+
+    Attributes
+    ----------
+    first, second : int
+        Rows, the smaller number first.
+    similarity : float
+        Cosine of their features; 1 for identical rows.
+    only_first, only_second : tuple of int
+        Labels that one has and the other lacks.
+    """
+
+    first: int
+    second: int
+    similarity: float
+    only_first: tuple[int, ...]
+    only_second: tuple[int, ...]
+
+
+def most_similar(X: Features, rows: IntArray, k: int = 10) -> tuple[IntArray, FloatArray]:
+    """Return the `k` rows most similar to each of a few rows, by the cosine of their features.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    rows : array of int
+        Which rows ask; none of them finds itself.
+    k : int, default=10
+
+    Returns
+    -------
+    neighbor : array of int of shape (len(rows), k)
+        Most similar first, equals by row number.
+    similarity : array of the same shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.neighbors import most_similar
+    >>> most_similar(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), np.array([0]), k=1)[0].tolist()
+    [[1]]
+    """
+    k = min(k, X.shape[0] - 1)
+    asking = scaled(X[rows], "unit")
+    best = np.full((len(rows), k), -np.inf)
+    found = np.full((len(rows), k), -1)
+    for first in range(0, X.shape[0], _BLOCK_ROWS):
+        block = scaled(X[first : first + _BLOCK_ROWS], "unit")
+        cosine = asking @ block.T
+        cosine = cosine.toarray() if sparse.issparse(cosine) else np.asarray(cosine)
+        inside = (rows >= first) & (rows < first + block.shape[0])
+        cosine[np.flatnonzero(inside), rows[inside] - first] = -np.inf
+        both = np.hstack([best, cosine])
+        number = np.hstack([found, np.broadcast_to(np.arange(first, first + block.shape[0]), cosine.shape)])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        best, found = np.take_along_axis(both, order, 1), np.take_along_axis(number, order, 1)
+    return found, best
+
+
+def twins_that_differ(X: Features, Y: CSR, *, limit: int = 100, random_state: int = 0) -> list[Twins]:
+    """Find rows with the same or nearly the same features but different labels.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    Y : CSR array of shape (n_rows, n_labels)
+        Candidates.
+    limit : int, default=100
+        Pairs to return at the most, identical rows first, then by similarity.
+    random_state : int, default=0
+        Seed of the random directions by which near rows are brought together. A pair that is merely
+        near may be missed; identical rows never are.
+
+    Returns
+    -------
+    twins : list of Twins
+        A group of many identical rows gives a chain of pairs, not all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.neighbors import twins_that_differ
+    >>> X = np.array([[1.0, 2.0], [0.0, 5.0], [1.0, 2.0]])
+    >>> twins_that_differ(X, sparse.csr_array([[1, 0], [1, 0], [1, 1]]))
+    [Twins(first=0, second=2, similarity=1.0, only_first=(), only_second=(1,))]
+    """
+    unit = scaled(X, "unit")
+    filled = np.flatnonzero(np.asarray(abs(unit).sum(axis=1)).ravel() > 0)
+    pairs: dict[tuple[int, int], float] = {}
+    hashes = row_hash(X)
+    for i, j in _chains(hashes, filled):
+        pairs[i, j] = 1.0
+    for signature in _signatures(unit, random_state):
+        near = np.array([pair for pair in _chains(signature, filled) if pair not in pairs], dtype=np.int64)
+        if not len(near):
+            continue
+        for (i, j), cosine in zip(near.tolist(), _cosines(unit, near), strict=True):
+            if cosine >= _SAME:
+                pairs[i, j] = 1.0 if hashes[i] == hashes[j] else min(float(cosine), 1.0)
+    labels = [frozenset(part.tolist()) for part in np.split(Y.indices, Y.indptr[1:-1])]
+    ordered = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    twins = (
+        Twins(i, j, similarity, tuple(sorted(labels[i] - labels[j])), tuple(sorted(labels[j] - labels[i])))
+        for (i, j), similarity in ordered
+        # A row without candidates is unlabelled: it contradicts nobody.
+        if labels[i] and labels[j] and labels[i] != labels[j]
+    )
+    return [twin for _, twin in zip(range(limit), twins, strict=False)]
+
+
+def _chains(keys: IntArray, rows: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield neighbours in the order of rows with equal keys."""
+    order = rows[np.argsort(keys[rows], kind="stable")]
+    same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    yield from zip(order[same].tolist(), order[same + 1].tolist(), strict=True)
+
+
+def _signatures(unit: Features, random_state: int) -> Iterator[IntArray]:
+    """Yield hash keys that near rows are likely to share: the signs of random projections."""
+    rng = generator(random_state)
+    weight = 1 << np.arange(_BITS)
+    for _ in range(_N_BANDS):
+        direction = rng.standard_normal((unit.shape[1], _BITS)).astype(unit.dtype)
+        yield np.asarray(((unit @ direction) > 0) @ weight)
+
+
+def _cosines(unit: Features, pairs: IntArray) -> FloatArray:
+    values = []
+    for start, stop in pairwise([*range(0, len(pairs), _BLOCK_ROWS), len(pairs)]):
+        a, b = unit[pairs[start:stop, 0]], unit[pairs[start:stop, 1]]
+        values.append(np.asarray((a * b).sum(axis=1) if not sparse.issparse(a) else a.multiply(b).sum(axis=1)).ravel())
+    return np.concatenate(values)

@@ -1,0 +1,219 @@
+"""What a report says, as plain data: no markup here, and no numbers computed where it is rendered."""
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pmlkit._typing import BoolArray
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning.result import CleaningResult
+
+__all__ = ["confused_pairs", "png", "summarise"]
+
+_N_LABELS, _N_PAIRS, _N_SUSPECTS, _N_REMOVED, _N_BY_HAND, _N_TWINS = 20, 10, 24, 30, 12, 10
+_TEXT_LENGTH = 280
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+
+
+def summarise(
+    result: "CleaningResult", *, title: str, precision: float = 0.9, keep_at_least_one: bool = True
+) -> dict[str, Any]:
+    """Return everything that the report shows, as plain numbers, texts, lists and dicts.
+
+    Parameters
+    ----------
+    result : CleaningResult
+    title : str
+    precision, keep_at_least_one
+        What is removed, see `CleaningResult.removable`.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.cleaning.summary import summarise
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(200)
+    >>> summary = summarise(clean(strips.X, strips.Y), title="Strips")
+    >>> summary["n_rows"], len(summary["labels"]), summary["n_rare"]
+    (200, 10, 0)
+    """
+    removed = result.removable(precision=precision, keep_at_least_one=keep_at_least_one)
+    noise = result.noise_rate_
+    sizes = np.diff(result.Y.indptr)
+    cells = result.order[:_N_SUSPECTS]
+    gone = result.order[removed[result.order]][:_N_REMOVED]
+    unsure = _by_hand(result, removed)
+    judged = int(result.judged.sum())
+    return {
+        "title": title,
+        "method": result.method,
+        "n_rows": int(result.Y.shape[0]),
+        "n_labels": int(result.Y.shape[1]),
+        "n_candidates": int(result.Y.nnz),
+        "n_unlabelled": int((sizes == 0).sum()),
+        "per_row": float(sizes.mean()),
+        "noise": {"rate": noise.overall.rate, "low": noise.overall.low, "high": noise.overall.high},
+        "n_wrong": round(noise.overall.rate * judged),
+        "n_doubtful": int((result.doubt > 0.5).sum()),
+        "precision": precision,
+        "n_removed": int(removed.sum()),
+        "n_rows_changed": len(np.unique(result.rows[removed])),
+        "removed_precision": float(result.doubt[removed].mean()) if removed.any() else None,
+        "curve": [
+            {"share": s, "n": max(1, round(s * judged)), "precision": result.expected_precision(s)} for s in _SHARES
+        ],
+        "labels": _labels(result, removed),
+        "n_rare": len(result.rare_labels),
+        "rare": [result.label_names[k] for k in result.rare_labels[:30]],
+        "pairs": confused_pairs(result),
+        "suspects": _cards(result, cells),
+        "removed": _lines(result, gone),
+        "by_hand": _cards(result, unsure),
+        "twins": _twins(result),
+        "n_twins": len(result.twins),
+    }
+
+
+def _labels(result: "CleaningResult", removed: BoolArray) -> list[dict[str, Any]]:
+    """Return the labels with the most wrong candidates in expectation."""
+    table = result.noise_rate_.per_label.copy()
+    table["removed"] = np.bincount(result.Y.indices[removed], minlength=len(table))
+    table = table[table["noise_rate"].notna()]
+    table["wrong"] = table["noise_rate"] * table["candidates"]
+    table = table.sort_values("noise_rate", ascending=False, kind="stable").head(_N_LABELS)
+    return [
+        {
+            "label": str(line.label), "candidates": int(line.candidates), "rate": float(line.noise_rate),
+            "low": float(line.low), "high": float(line.high), "removed": int(line.removed), "wrong": float(line.wrong),
+        }
+        for line in table.itertuples()
+    ]  # fmt: skip
+
+
+def confused_pairs(result: "CleaningResult", limit: int = _N_PAIRS) -> list[dict[str, Any]]:
+    """Return pairs of labels of which one is given, wrongly, where the other is right.
+
+    Expected numbers of rows, from the confidences; only pairs that occur at least one and a half times as often as
+    they would if the wrong label were put anywhere.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.cleaning.summary import confused_pairs
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300)
+    >>> pairs = confused_pairs(clean(strips.X, strips.Y), limit=3)
+    >>> len(pairs) <= 3 and all(pair["lift"] >= 1.5 for pair in pairs)
+    True
+    """
+    shape = result.Y.shape
+    parts = result.Y.indices, result.Y.indptr
+    false = sparse.csr_array((np.where(result.judged, result.doubt, 0.0), *parts), shape=shape)
+    true = sparse.csr_array((np.where(result.judged, 1.0 - result.doubt, 0.0), *parts), shape=shape)
+    together = sparse.coo_array(false.T @ true)
+    expected_false = np.asarray(false.sum(axis=0)).ravel()
+    share_true = np.asarray(true.sum(axis=0)).ravel() / max(shape[0], 1)
+    chance = expected_false[together.row] * share_true[together.col]
+    lift = together.data / np.maximum(chance, 1e-9)
+    useful = np.flatnonzero((together.row != together.col) & (together.data >= 2.0) & (lift >= 1.5))
+    best = useful[np.argsort(-together.data[useful] * np.log(lift[useful]), kind="stable")][:limit]
+    return [
+        {
+            "given": result.label_names[int(together.row[i])],
+            "right": result.label_names[int(together.col[i])],
+            "rows": float(together.data[i]),
+            "lift": float(lift[i]),
+        }
+        for i in best.tolist()
+    ]
+
+
+def _by_hand(result: "CleaningResult", removed: BoolArray) -> Any:
+    """Return candidates between right and wrong that stay: where a person's look decides most."""
+    open_cells = result.order[~removed[result.order]]
+    nearest = np.argsort(np.abs(result.doubt[open_cells] - 0.5), kind="stable")[:_N_BY_HAND]
+    return open_cells[nearest]
+
+
+def _cards(result: "CleaningResult", cells: Any) -> list[dict[str, Any]]:
+    reasons = result.sentences(cells)
+    return [
+        {**line, "reasons": text.split("; "), **_media(result, line["row"])}
+        for line, text in zip(_lines(result, cells), reasons, strict=True)
+    ]
+
+
+def _lines(result: "CleaningResult", cells: Any) -> list[dict[str, Any]]:
+    lines = []
+    for cell in cells.tolist():
+        row, label = int(result.rows[cell]), int(result.Y.indices[cell])
+        others = [result.label_names[k] for k in result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]]
+        lines.append(
+            {
+                "row": row,
+                "name": _row_name(result, row),
+                "label": result.label_names[label],
+                "others": [name for name in others if name != result.label_names[label]],
+                "confidence": float(1.0 - result.doubt[cell]),
+            }
+        )
+    return lines
+
+
+def _row_name(result: "CleaningResult", row: int) -> str:
+    return f"row {row}" if result.row_names is None else str(result.row_names[row])
+
+
+def _media(result: "CleaningResult", row: int) -> dict[str, str]:
+    if result.media is None:
+        return {}
+    if isinstance(result.media, np.ndarray):
+        return {"image": "data:image/png;base64," + base64.b64encode(png(result.media[row])).decode("ascii")}
+    text = " ".join(result.media[row].split())
+    return {"text": text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "…"}
+
+
+def _twins(result: "CleaningResult") -> list[dict[str, Any]]:
+    def names(labels: Sequence[int]) -> list[str]:
+        return [result.label_names[k] for k in labels]
+
+    return [
+        {
+            "first": _row_name(result, twin.first),
+            "second": _row_name(result, twin.second),
+            "similarity": twin.similarity,
+            "only_first": names(twin.only_first),
+            "only_second": names(twin.only_second),
+            **_media(result, twin.first),
+        }
+        for twin in result.twins[:_N_TWINS]
+    ]
+
+
+def png(image: NDArray[np.uint8]) -> bytes:
+    """Return a grey (h, w) or colour (h, w, 3) image as PNG.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.summary import png
+    >>> png(np.zeros((2, 3), dtype=np.uint8))[1:4]
+    b'PNG'
+    """
+    height, width = image.shape[:2]
+    colour = 2 if image.ndim == 3 else 0
+    flat = np.ascontiguousarray(image).reshape(height, -1)
+    rows = np.hstack([np.zeros((height, 1), dtype=np.uint8), flat]).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + body

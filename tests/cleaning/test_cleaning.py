@@ -1,0 +1,278 @@
+"""The library side of cleaning: evidence, calibration, results and the estimator form."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pmlkit import CandidateLogistic, MLkNN
+from pmlkit.cleaning import LabelCleaner, clean
+from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability
+from pmlkit.cleaning.evidence import cross_fit
+from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
+from pmlkit.cleaning.reasons import companions
+from pmlkit.data import load_digit_strips
+from pmlkit.metrics import cleaning_auc, precision_at
+
+
+@pytest.fixture(scope="module")
+def strips():
+    return load_digit_strips(500, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def result(strips):
+    return clean(strips.X, strips.Y, method="CandidateLogistic", label_names=strips.label_names, media=strips.media)
+
+
+def test_suspects_are_ordered_by_confidence_and_found_better_than_by_chance(strips, result):
+    suspects = result.suspects
+    assert suspects.columns.tolist() == ["row", "label", "confidence", "rank", "expected_benefit", "reasons"]
+    assert suspects["confidence"].is_monotonic_increasing
+    assert suspects["rank"].tolist() == list(range(1, len(suspects) + 1))
+    assert (suspects["confidence"] < 0.5).all()
+    assert np.allclose(suspects["expected_benefit"], 1 - 2 * suspects["confidence"])
+    assert cleaning_auc(strips.truth, strips.Y, result.confidence) > 0.75
+
+
+def test_only_candidates_have_confidence(strips, result):
+    assert (result.confidence.indices == strips.Y.indices).all()
+    assert (result.doubt >= 0).all()
+    assert (result.doubt <= 1).all()
+
+
+def test_expected_precision_is_the_mean_doubt_of_the_first(result):
+    doubts = np.sort(result.doubt)[::-1]
+    assert result.expected_precision(25) == pytest.approx(doubts[:25].mean())
+    assert result.expected_precision(0.1) == pytest.approx(doubts[: round(0.1 * len(doubts))].mean())
+    assert result.expected_precision(1) >= result.expected_precision(0.5) >= result.expected_precision(1.0)
+
+
+@pytest.mark.parametrize("k", [0, 0.0, 1.5, True, -3])
+def test_expected_precision_refuses_other_amounts(result, k):
+    with pytest.raises(ValueError, match="k must be"):
+        result.expected_precision(k)
+
+
+def test_expected_precision_is_near_the_truth_on_strips(strips, result):
+    for share in (0.05, 0.1, 0.2):
+        assert (
+            abs(result.expected_precision(share) - precision_at(strips.truth, strips.Y, result.confidence, share)) < 0.2
+        )
+
+
+@settings(max_examples=25, deadline=None)
+@given(precision=st.floats(0.05, 1.0), keep=st.booleans())
+def test_what_is_removed_has_the_precision_and_rows_keep_a_label(result, precision, keep):
+    removed = result.removable(precision=precision, keep_at_least_one=keep)
+    if removed.any():
+        assert result.doubt[removed].mean() >= precision - 1e-9
+        assert result.doubt[removed].min() > 0.5
+    cleaned = result.cleaned(precision=precision, keep_at_least_one=keep)
+    assert cleaned.nnz == result.Y.nnz - removed.sum()
+    if keep:
+        assert (np.diff(cleaned.indptr) > 0).all()
+
+
+def test_less_precision_removes_more(result):
+    counts = [result.removable(precision=p).sum() for p in (0.95, 0.8, 0.6)]
+    assert counts == sorted(counts)
+    assert counts[-1] > 0
+
+
+@pytest.mark.parametrize("container", ["ndarray", "csr_matrix", "frame"])
+def test_cleaned_answers_in_the_container_that_was_given(strips, container):
+    Y = strips.Y.toarray().astype(int)
+    given_as = {
+        "ndarray": Y,
+        "csr_matrix": sparse.csr_matrix(Y),
+        "frame": pd.DataFrame(Y, columns=list("abcdefghij"), index=np.arange(500) + 7),
+    }[container]
+    before = given_as.copy()
+    found = clean(strips.X, given_as, method="CandidateLogistic")
+    cleaned = found.cleaned(given_as, precision=0.7)
+    assert type(cleaned) is type(given_as)
+    if container == "frame":
+        assert cleaned.columns.tolist() == list("abcdefghij")
+        assert cleaned.index.equals(given_as.index)
+        assert found.label_names == tuple("abcdefghij")
+    dense = cleaned.toarray() if sparse.issparse(cleaned) else np.asarray(cleaned)
+    assert (dense <= Y).all()
+    assert (np.asarray(before.toarray() if sparse.issparse(before) else before) == Y).all()
+
+
+def test_noise_rates_are_inside_their_intervals_and_add_up(result):
+    rates = result.noise_rate_
+    table = rates.per_label
+    assert rates.overall.low < rates.overall.rate < rates.overall.high
+    assert ((table["low"] < table["noise_rate"]) & (table["noise_rate"] < table["high"])).all()
+    weighted = (table["noise_rate"] * table["candidates"]).sum() / table["candidates"].sum()
+    assert rates.overall.rate == pytest.approx(weighted)
+
+
+def test_reasons_name_neighbours_companions_score_and_noise(result):
+    reason = result.suspects["reasons"].iloc[0]
+    for words in ("score", "most similar rows", "labels"):
+        assert words in reason
+    first = result.suspects.iloc[0]
+    assert result.explain(int(first["row"]), first["label"]) == reason
+    absent = next(k for k in range(10) if not result.Y[0, k])
+    with pytest.raises(ValueError, match="not a candidate"):
+        result.explain(0, result.label_names[absent])
+
+
+def test_rare_labels_are_left_alone(strips):
+    Y = np.hstack([strips.Y.toarray(), np.zeros((500, 2))])
+    Y[:3, 10] = 1
+    Y[:, 11] = 1
+    found = clean(strips.X, Y, method="CandidateLogistic")
+    assert found.rare_labels.tolist() == [10, 11]
+    assert found.cleaned(precision=0.5)[:, 10:].sum() == 503
+    assert np.isnan(found.noise_rate_.per_label["noise_rate"].to_numpy()[10:]).all()
+    assert "label_10" not in set(found.suspects["label"])
+
+
+def test_a_row_without_candidates_is_unlabelled(strips):
+    Y = strips.Y.toarray()
+    Y[:20] = 0
+    found = clean(strips.X, Y, method="CandidateLogistic")
+    assert not set(found.suspects["row"]) & set(range(20))
+    assert (found.cleaned(precision=0.5)[:20] == 0).all()
+
+
+def test_evidence_of_a_row_does_not_depend_on_its_own_labels(strips):
+    # A fold-wise method: whatever row 0 is given, its scores stay the same.
+    Y = strips.Y.toarray().astype(float)
+    other = Y.copy()
+    other[0] = 1 - other[0]
+    for model in (CandidateLogistic(), MLkNN(threshold=0.5)):
+        before, after = (cross_fit(model, strips.X, sparse.csr_array(table)).scores[0] for table in (Y, other))
+        assert np.allclose(before, after, atol=1e-5)
+
+
+def test_any_estimator_with_scores_can_judge(strips):
+    Y = strips.Y.toarray()
+    forest = RandomForestClassifier(30, random_state=0)
+    found = clean(strips.X, Y, method=forest, n_folds=3)
+    assert cleaning_auc(strips.truth, strips.Y, found.confidence) > 0.65
+    assert not hasattr(forest, "estimators_")
+
+
+def test_permuting_rows_permutes_the_answer(strips, result):
+    order = np.random.default_rng(0).permutation(500)
+    moved = clean(strips.X[order], strips.Y[order], method="CandidateLogistic")
+    assert np.allclose(moved.confidence.toarray(), result.confidence[order].toarray(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("Y", "sentence"),
+    [
+        (np.ones((500, 1)), "single label"),
+        (np.zeros((500, 3)), "no candidate"),
+        (np.eye(500)[:, :3], "Fewer than two labels"),
+        (np.full((500, 3), 2), "indicator of 0/1"),
+    ],
+)
+def test_labels_that_cannot_be_cleaned_are_refused(strips, Y, sentence):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=sentence):
+        clean(strips.X, Y)
+
+
+@pytest.mark.parametrize("method", ["nobody", 3])
+def test_methods_that_do_not_exist_are_refused(strips, method):
+    with pytest.raises(ValueError, match="method must be"):
+        clean(strips.X, strips.Y, method=method)
+
+
+def test_terms_of_the_map_by_a_plain_reference():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((60, 4)) < 0.4).astype(int)
+    Y[:3] = [[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
+    scores = rng.random((60, 4))
+    terms = cell_terms(scores, sparse.csr_array(Y))
+    column = {name: terms[:, j] for j, name in enumerate(TERMS)}
+    cells = np.argwhere(Y)
+    for position, (i, k) in enumerate(cells):
+        others = [column["odds"][p] for p, (a, b) in enumerate(cells) if a == i and b != k]
+        assert column["alone"][position] == (not others)
+        if others:
+            assert column["gap"][position] == pytest.approx(np.clip(column["odds"][position] - min(others), -4, 4))
+    labelled = Y.any(axis=1)
+    chances = [
+        (scores[labelled & (Y[:, k] == 0), k] < scores[i, k]).sum() / ((labelled & (Y[:, k] == 0)).sum() + 1)
+        for i, k in cells
+    ]
+    assert column["separation"][0] == pytest.approx(np.log(np.mean(chances) / (1 - np.mean(chances))))
+    assert np.allclose(column["odds*noise"], column["odds"] * column["noise"])
+
+
+def test_doubt_falls_with_the_score():
+    Y = sparse.csr_array(np.tile([[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], (25, 1)))
+    rng = np.random.default_rng(1)
+    scores = np.where(Y.toarray() > 0, 0.8, 0.1) + 0.05 * rng.random((100, 3))
+    scores[3, 0] = 0.05
+    doubt = false_probability(scores, Y)
+    cell = int(np.flatnonzero((np.repeat(np.arange(100), np.diff(Y.indptr)) == 3) & (Y.indices == 0))[0])
+    assert doubt[cell] == doubt.max()
+
+
+def test_most_similar_equals_brute_force():
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 6))
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    cosine = unit @ unit.T
+    np.fill_diagonal(cosine, -np.inf)
+    rows = np.array([3, 17])
+    for table in (X, sparse.csr_array(X)):
+        found, similarity = most_similar(table, rows, k=5)
+        assert (found == np.argsort(-cosine[rows], axis=1)[:, :5]).all()
+        assert np.allclose(similarity, np.sort(cosine[rows], axis=1)[:, ::-1][:, :5])
+
+
+def test_twins_are_found_identical_or_nearly_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 30))
+    X[10] = X[20]
+    X[30] = X[40] + 1e-3 * rng.normal(size=30)
+    Y = np.zeros((60, 3), dtype=int)
+    Y[:, 0] = 1
+    Y[20, 1] = Y[40, 2] = 1
+    X[50] = X[51]  # these agree
+    for table in (X, sparse.csr_array(X)):
+        twins = twins_that_differ(table, sparse.csr_array(Y))
+        assert [(twin.first, twin.second, twin.only_second) for twin in twins] == [(10, 20, (1,)), (30, 40, (2,))]
+    assert twins[0].similarity == 1.0 > twins[1].similarity > 0.98
+
+
+def test_companions_are_shares_of_rows():
+    Y = sparse.csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], dtype=np.uint8))
+    assert companions(Y).tolist() == [[0, 0.5, 0], [0.5, 0, 0.5], [0, 1.0, 0]]
+
+
+def test_label_cleaner_in_a_pipeline(strips):
+    Y = strips.Y.toarray()
+    model = make_pipeline(
+        StandardScaler(), LabelCleaner(CandidateLogistic(), method="CandidateLogistic", precision=0.8)
+    )
+    model.fit(strips.X, Y)
+    cleaner = model[-1]
+    expected = cleaner.result_.cleaned(Y, precision=0.8)
+    reference = CandidateLogistic().fit(StandardScaler().fit_transform(strips.X), expected)
+    assert np.allclose(
+        model.decision_function(strips.X), reference.decision_function(StandardScaler().fit_transform(strips.X))
+    )
+    assert (model.predict(strips.X) == reference.predict(StandardScaler().fit_transform(strips.X))).all()
+    scores = cross_val_predict(model, strips.X, Y, cv=2, method="decision_function")
+    assert scores.shape == Y.shape
+
+
+def test_label_cleaner_checks_its_parameters(strips):
+    with pytest.raises(ValueError, match="precision"):
+        LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
+    assert not hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")

@@ -1,0 +1,69 @@
+"""The report: what it says, and that nothing from a file gets into it as markup."""
+
+import re
+
+import numpy as np
+import pytest
+
+from pmlkit.cleaning import clean
+from pmlkit.cleaning.report import render_report
+from pmlkit.cleaning.summary import confused_pairs, summarise
+from pmlkit.data import load_digit_strips
+from pmlkit.exceptions import DataError
+
+
+@pytest.fixture(scope="module")
+def strips():
+    return load_digit_strips(300, random_state=0)
+
+
+def cleaned_with(strips, **options):
+    return clean(strips.X, strips.Y, method="CandidateLogistic", **options)
+
+
+def test_numbers_on_the_page_are_those_of_the_result(strips):
+    result = cleaned_with(strips, media=strips.media)
+    summary = summarise(result, title="Strips", precision=0.8)
+    assert summary["n_removed"] == result.removable(precision=0.8).sum()
+    assert summary["noise"]["rate"] == result.noise_rate_.overall.rate
+    assert [item["row"] for item in summary["suspects"]] == result.top_suspects(24)["row"].tolist()
+    rates = [line["rate"] for line in summary["labels"]]
+    assert rates == sorted(rates, reverse=True)
+    page = render_report(summary)
+    assert f"{100 * summary['noise']['rate']:.0f} %" in page
+    assert page.count("data:image/png;base64,") >= 24
+
+
+def test_the_page_is_whole_and_needs_nothing_else(strips, tmp_path):
+    target = tmp_path / "report.html"
+    cleaned_with(strips).report(target)
+    page = target.read_text(encoding="utf-8")
+    assert page.lstrip().startswith("<!doctype html>")
+    assert not re.search(r"<script|https?://|<link", page)
+    with pytest.raises(DataError, match="exists already"):
+        cleaned_with(strips).report(target)
+
+
+def test_hostile_texts_and_names_stay_text(strips):
+    evil = "<img src=x onerror=alert(1)>{{ 7*7 }}"
+    names = [f"{evil}{k}" for k in range(10)]
+    result = cleaned_with(strips, label_names=names, media=[evil] * 300, row_names=[f"{evil}{i}" for i in range(300)])
+    page = render_report(summarise(result, title=evil))
+    assert "<img src=x" not in page
+    assert "&lt;img src=x" in page
+    assert "{{ 7*7 }}" in page
+
+
+def test_confused_pairs_finds_the_label_that_is_put_beside_another():
+    rng = np.random.default_rng(0)
+    centres = 4 * rng.normal(size=(5, 10))
+    true = rng.integers(5, size=800)
+    X = centres[true] + rng.normal(size=(800, 10))
+    Y = np.eye(5, dtype=int)[true]
+    noisy = (true == 1) & (rng.random(800) < 0.6)
+    Y[noisy, 3] = 1
+    elsewhere = rng.random(800) < 0.1
+    Y[elsewhere, rng.integers(5, size=800)[elsewhere]] = 1
+    result = clean(X, Y, method="CandidateLogistic", label_names=list("abcde"))
+    pair = confused_pairs(result, limit=1)[0]
+    assert (pair["given"], pair["right"]) in {("d", "b"), ("b", "d")}

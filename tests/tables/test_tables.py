@@ -1,0 +1,219 @@
+"""Tables in and out: every byte stays but for the label cells."""
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmlkit.exceptions import DataError
+from pmlkit.tables.arff_table import ArffTable
+from pmlkit.tables.json_lines import JsonLinesTable
+from pmlkit.tables.label_cells import near_equal, read_labels
+from pmlkit.tables.opening import open_table, write_table
+from pmlkit.tables.parquet_table import ParquetTable
+from pmlkit.tables.text_table import TextTable
+from pmlkit.tables.vectorize import FeatureColumns, Settings, choose_columns, make_vectorizer, to_frame
+
+
+def written(table, edits):
+    out = io.BytesIO()
+    table.write(out, edits)
+    return out.getvalue()
+
+
+cell = st.text(alphabet=st.sampled_from('ab;, "\né\t'), max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.tuples(cell, cell), min_size=1, max_size=5),
+    quoting=st.sampled_from([0, 1]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "utf-16"]),
+    delimiter=st.sampled_from([",", ";", "\t"]),
+)
+def test_text_tables_agree_with_csv_and_keep_every_byte(rows, quoting, end, encoding, delimiter):
+    import csv
+
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=quoting, lineterminator=end, delimiter=delimiter)
+    writer.writerows([("x", "tags"), *(("k" + x, tags) for x, tags in rows)])
+    raw = text.getvalue().encode(encoding)
+    table = TextTable(io.BytesIO(raw), delimiter=delimiter, encoding=encoding)
+    assert table.cells(["x", "tags"]) == {"x": ["k" + x for x, _ in rows], "tags": [tags for _, tags in rows]}
+    assert written(table, {}) == raw
+    changed = written(table, {"tags": {0: "new; one"}})
+    again = TextTable(io.BytesIO(changed), delimiter=delimiter, encoding=encoding)
+    assert again.cells(["x", "tags"]) == {
+        "x": ["k" + x for x, _ in rows],
+        "tags": ["new; one", *(tags for _, tags in rows[1:])],
+    }
+
+
+def test_only_the_changed_cell_differs_and_keeps_its_quotes():
+    raw = b'"id" ,tags,n\r\n1,"a;b", 2\r\n\r\n"2",c;d,"3"\r\n'
+    table = TextTable(io.BytesIO(raw))
+    assert written(table, {"tags": {0: "a", 1: "d"}}) == b'"id" ,tags,n\r\n1,"a", 2\r\n\r\n"2",d,"3"\r\n'
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        (b"", "empty"),
+        (b"a,a\n1,2\n", "more than once"),
+        (b"a,b\n1\xff,2\n", "not in utf-8"),
+        (b"a,b\n1,2,3\n", "3 cells"),
+        (b"a,b\n\x001,2\n", "zero byte"),
+    ],
+)
+def test_text_that_is_no_table_is_refused_in_a_sentence(raw, sentence):
+    with pytest.raises(DataError, match=sentence):
+        TextTable(io.BytesIO(raw)).cells(["a"])
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch):
+    monkeypatch.setattr("pmlkit.tables.text_table._MAX_RECORD", 1000)
+    with pytest.raises(DataError, match="longer than"):
+        TextTable(io.BytesIO(b"a,b\n" + b"x" * 5000))
+    with pytest.raises(DataError, match="quotation mark"):
+        TextTable(io.BytesIO(b'a,b\n"x,1\n' + b"y,2\n" * 500))
+
+
+def test_json_lines_keep_every_byte_but_the_value():
+    raw = '{"id":1, "tags" : ["é", "b"], "n":1.50}\n\n{"tags":"x;y","id":"\\u00e9"}\r\n'.encode()
+    table = JsonLinesTable(io.BytesIO(raw))
+    assert written(table, {}) == raw
+    assert table.cells(["tags", "n"]) == {"tags": [["é", "b"], "x;y"], "n": [1.5, None]}
+    changed = written(table, {"tags": {0: ["é"], 1: "y"}})
+    assert changed == '{"id":1, "tags" : ["é"], "n":1.50}\n\n{"tags":"y","id":"\\u00e9"}\r\n'.encode()
+    assert [json.loads(line)["tags"] for line in changed.splitlines() if line] == [["é"], "y"]
+
+
+@pytest.mark.parametrize("line", [b"[1]", b'{"a":1', b'{"a":1} x', b'{"a":1,"a":2}', b"{'a':1}", b"\xff"])
+def test_lines_that_are_no_objects_are_refused(line):
+    with pytest.raises(DataError, match="line 1"):
+        JsonLinesTable(io.BytesIO(line + b"\n"))
+
+
+def test_parquet_keeps_types_metadata_and_compression():
+    schema = pa.schema(
+        [("id", pa.int16()), ("tags", pa.list_(pa.large_string())), ("day", pa.date32())], metadata={b"who": b"me"}
+    )
+    table = pa.table({"id": [1, 2], "tags": [["a", "b"], None], "day": [None, 3]}, schema=schema)
+    stream = io.BytesIO()
+    pa.parquet.write_table(table, stream, compression="zstd")
+    changed = io.BytesIO(written(ParquetTable(stream), {"tags": {0: ["b"]}}))
+    again = pa.parquet.read_table(changed)
+    assert again.schema.equals(pa.parquet.read_table(stream).schema, check_metadata=True)
+    assert again.schema.metadata == {b"who": b"me"}
+    assert again["tags"].to_pylist() == [["b"], None]
+    assert again.drop_columns(["tags"]).equals(table.drop_columns(["tags"]))
+    assert pa.parquet.ParquetFile(changed).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_arff_dense_and_sparse_rows_keep_every_other_byte():
+    raw = b"% note\n@relation 'r: -C 2'\n@attribute red {0,1}\n@attribute 'a b' {0,1}\n@attribute size real\n@data\n"
+    raw += b"1, 1,0.50 % c\r\n{0 1, 1 1,2 3.0}\n"
+    table = ArffTable(io.BytesIO(raw))
+    assert written(table, {}) == raw
+    assert table.cells(["a b"]) == {"a b": ["1", "1"]}
+    changed = written(table, {"a b": {0: "0", 1: "0"}})
+    assert changed.splitlines()[-2:] == [b"1, 0,0.50 % c", b"{0 1,2 3.0}"]
+
+
+def labels_of(text, wanted=("tags",), **options):
+    return read_labels(TextTable(io.BytesIO(text.encode())), list(wanted), **options)
+
+
+def test_sets_lose_a_label_and_keep_the_spelling_of_the_others():
+    labels = labels_of("tags\na; b ;c\nb\n\n", sep=";")
+    assert labels.names == ("a", "b", "c")
+    gone = (labels.Y.indices == 0) & (np.arange(labels.Y.nnz) == 0)
+    assert labels.edits(gone) == {"tags": {0: "b ;c"}}
+
+
+def test_flags_are_switched_off_in_their_own_spelling():
+    labels = labels_of("t_a,t_b\n1,0\n1.0,true\n0, 1\n", wanted=["t_*"])
+    edits = labels.edits(np.ones(labels.Y.nnz, dtype=bool))
+    assert edits == {"t_a": {0: "0", 1: "0.0"}, "t_b": {1: "false", 2: " 0"}}
+
+
+def test_near_equal_names_are_merged_on_demand_into_the_most_frequent():
+    text = "tags\nSky;sea\nSky\nsky ;sea\nsea;sky;Sky\n"
+    assert near_equal(labels_of(text).names) == [["Sky", "sky"]]
+    merged = labels_of(text, merge=True)
+    assert merged.names == ("Sky", "sea")
+    assert merged.edits(np.zeros(merged.Y.nnz, dtype=bool)) == {"tags": {2: "Sky;sea", 3: "sea;Sky"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "options", "sentence"),
+    [
+        ("tags\na\nb\n", [], {}, "Is it 'tags'"),
+        ("tags\na;b\nb\n", ["tgas"], {}, "Did you mean 'tags'"),
+        ("tags\na\nb\nc\n", ["tags"], {}, "one row only"),
+        ("tags\na\na\n", ["tags"], {}, "only one label"),
+        ("tags,x\n,1\n,1\n", ["tags"], {}, "no label in any row"),
+        ("tags\na|b\nb|c\n", ["tags"], {}, r"sep='\|'"),
+        ("t_a,t_b\n1,0\n2,1\n", ["t_*"], {}, "must hold 0 or 1"),
+        ("t_a,t_b\n1,0\n,1\n", ["t_*"], {}, "is empty in row 1"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused_in_a_sentence(text, wanted, options, sentence):
+    with pytest.raises(DataError, match=sentence):
+        labels_of(text, wanted=wanted, **options)
+
+
+def test_columns_are_chosen_by_what_they_hold():
+    rows = [f"{i},{i / 7},word{i} and some more words,{'ab'[i % 2]},name{i},x" for i in range(60)]
+    table = TextTable(io.BytesIO("\n".join(["id,size,body,kind,who,tags", *rows]).encode()))
+    chosen = choose_columns(table, other=["tags"])
+    assert (chosen.text, chosen.categories, chosen.numbers) == (("body",), ("kind",), ("size",))
+    assert set(chosen.left_out) == {"id", "who"}
+    named = choose_columns(table, text=["who"], other=["tags"])
+    assert named.names == ("who",)
+    with pytest.raises(DataError, match="Did you mean 'body'"):
+        choose_columns(table, text=["bodi"])
+    with pytest.raises(DataError, match="cannot be a feature"):
+        choose_columns(table, text=["tags"], other=["tags"])
+
+
+def test_numbers_may_be_missing_but_not_words():
+    table = TextTable(io.BytesIO(b"n,m\n1,x\nNaN,2\n,3\n"))
+    assert np.isnan(to_frame(table, FeatureColumns(numbers=("n",)))["n"]).tolist() == [False, True, True]
+    with pytest.raises(DataError, match="row 0 holds 'x'"):
+        to_frame(table, FeatureColumns(numbers=("m",)))
+
+
+def test_the_vectoriser_ignores_what_it_has_not_seen():
+    frame = pd.DataFrame({"body": ["red sky", "blue sky"], "kind": ["a", "b"], "n": [1.0, np.nan]})
+    columns = FeatureColumns(text=("body",), categories=("kind",), numbers=("n",))
+    vectorizer = make_vectorizer(columns, Settings(), 2).fit(frame)
+    new = vectorizer.transform(pd.DataFrame({"body": ["green"], "kind": ["z"], "n": [np.nan]}))
+    assert np.abs(np.asarray(new.todense() if hasattr(new, "todense") else new)).sum() == 0
+
+
+def test_packed_tables_and_whole_files(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"tags\na;b\n"))
+    table = open_table(path)
+    target = tmp_path / "out.csv.gz"
+    write_table(table, target, {"tags": {0: "b"}})
+    assert gzip.decompress(target.read_bytes()) == b"tags\nb\n"
+    path.write_bytes(gzip.compress(b"tags\na;b\n")[:-6])
+    with pytest.raises(DataError, match="damaged"):
+        open_table(path)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path):
+    table = TextTable(io.BytesIO(b"tags\na\n"))
+    with pytest.raises(KeyError):
+        write_table(table, tmp_path / "out.csv", {"nothing": {0: "x"}})
+    assert list(tmp_path.iterdir()) == []
