@@ -12,13 +12,13 @@ import numpy as np
 
 from pmlkit._typing import RandomState
 from pmlkit.data import PMLDataset, load_digit_strips
-from pmlkit.methods import PMLLFC, CandidateLogistic, MLkNN
+from pmlkit.methods import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning
 
 __all__ = ["N_STAGES", "Demo", "DemoMethod", "Suspect", "least_confident", "run_demo"]
 
-N_STAGES = 4  # the data and three methods
+N_STAGES = 5  # the data and four methods
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def run_demo(
     random_state: RandomState = 0,
     on_stage: Callable[[str], Any] = lambda stage: None,
 ) -> Demo:
-    """Learn the digit strips from confusable candidates with three methods, and measure them.
+    """Learn the digit strips from confusable candidates with four methods, and measure them.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def run_demo(
     >>> from pmlkit.demo import run_demo
     >>> demo = run_demo(300)
     >>> list(demo.methods), demo.n_train, len(demo.suspects)
-    (['CandidateLogistic', 'MLkNN', 'PMLLFC'], 240, 10)
+    (['ClearPML', 'CandidateLogistic', 'MLkNN', 'PMLLFC'], 240, 10)
     """
     on_stage("pasting digits into strips")
     data = load_digit_strips(n_rows, random_state=random_state)
     n_train = int(0.8 * n_rows)
     train, test = data.subset(slice(n_train)), data.subset(slice(n_train, None))
     methods = {}
-    for model in (CandidateLogistic(), MLkNN(), PMLLFC(random_state=random_state)):
+    for model in (ClearPML(), CandidateLogistic(), MLkNN(), PMLLFC(random_state=random_state)):
         name = type(model).__name__
         on_stage(f"fitting {name}")
         started = time.perf_counter()

@@ -1,9 +1,9 @@
 r"""Kernel ridge regression on landmarks, with exact leave-one-out answers at the price of a fit.
 
-With the centred kernel K of the n rows with m landmarks and the kernel M between the landmarks, ridge
-regression of targets y fits :math:`\bar y + K (K^\top K + \lambda M)^{-1} K^\top (y - \bar y)`. This is a linear smoother:
-what a row would get from the model of all the other rows follows from its own leverage. With all rows as landmarks
-it is ordinary kernel ridge regression.
+With the centred kernel K of the n rows with m landmarks and the kernel M between the landmarks, ridge regression
+of targets y fits :math:`\bar y + K (K^\top K + \lambda M)^{-1} K^\top (y - \bar y)`. It is a linear smoother: what
+a row would get from the model of all the other rows follows from its own leverage. With all rows as landmarks this
+is ordinary kernel ridge regression.
 """
 
 from dataclasses import dataclass
