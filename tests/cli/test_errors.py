@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pmlkit.cli.errors import did_you_mean
+from pmlkit._words import did_you_mean
 from pmlkit.cli.params import expand, literal
 from pmlkit.data import write
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmlkit.cli.errors import Misuse, did_you_mean
+from pmlkit._words import did_you_mean
+from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import clean, say
 from pmlkit.cli.params import key_values, literal
 from pmlkit.cli.reading import Reading, _as_typed, _columns

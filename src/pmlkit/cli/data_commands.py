@@ -7,7 +7,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import check_target
-from pmlkit.cli.errors import Misuse, did_you_mean
+from pmlkit._words import did_you_mean
+from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import clean, emit, fact_table, heading, number, plain_table, say
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.reading import FORMAT_NAMES, InputFile, Reading

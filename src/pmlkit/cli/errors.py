@@ -1,6 +1,5 @@
 """From exceptions to one sentence and an exit code, in one place."""
 
-import difflib
 import functools
 import io
 import logging
@@ -8,15 +7,16 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
+from pmlkit._words import did_you_mean
 from pmlkit.cli.output import quoted, say
 
-__all__ = ["Commands", "Misuse", "did_you_mean", "start_logging"]
+__all__ = ["Commands", "Misuse", "start_logging"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 _SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
@@ -26,29 +26,6 @@ logger = logging.getLogger(__name__)
 
 class Misuse(Exception):
     """The command was called in a way that cannot be meant; the message is one sentence for a person."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the start of the next sentence, `` Did you mean 'x'?``, or nothing.
-
-    Parameters
-    ----------
-    word : str
-        What was typed.
-    known : iterable of str
-        What is allowed.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.errors import did_you_mean
-    >>> did_you_mean("PMLFC", ["MLkNN", "PMLLFC"])
-    " Did you mean 'PMLLFC'?"
-    >>> did_you_mean("zebra", ["MLkNN", "PMLLFC"])
-    ''
-    """
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def start_logging(verbose: bool) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pmlkit._files import check_target, replacing
-from pmlkit.cli.errors import Misuse, did_you_mean
+from pmlkit._words import did_you_mean
+from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.exceptions import DataError
