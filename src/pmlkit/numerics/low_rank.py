@@ -9,13 +9,14 @@ diagonalise, accelerated proximal gradient steps are taken with products by X. B
 certificate, a duality gap.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.prox import nuclear_prox
@@ -343,12 +344,17 @@ def _spectral_norm(A: FloatArray) -> float:
     if not A.any():
         return 0.0
     small = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
-    last = len(small) - 1
-    if last < 128:
-        top = linalg.eigvalsh(small, subset_by_index=(last, last), check_finite=False)[0]
-    else:
-        top = eigsh(small, k=1, v0=_start(len(small)), return_eigenvectors=False)[0]
-    return float(np.sqrt(max(top, 0.0)))
+    return float(np.sqrt(max(_largest_eigenvalue(small), 0.0)))
+
+
+def _largest_eigenvalue(symmetric: FloatArray) -> float:
+    last = len(symmetric) - 1
+    if last >= 128:
+        # Near the solution many singular values meet at the top, and Lanczos may never tell them apart.
+        with contextlib.suppress(ArpackNoConvergence):
+            start = _start(len(symmetric))
+            return float(eigsh(symmetric, k=1, v0=start, maxiter=len(symmetric), return_eigenvectors=False)[0])
+    return float(linalg.eigvalsh(symmetric, subset_by_index=(last, last), check_finite=False)[0])
 
 
 class _Shrinkage:
