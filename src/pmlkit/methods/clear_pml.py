@@ -26,8 +26,7 @@ _KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgeme
 _COMPETITION = {"several": 0.8, "single": 1.0}
 _SURE = 2.0  # standard errors by which "single" must win
 _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
-_ROWS_TO_TRY = 500  # on which ways to weigh the features compete
-_ROWS_TO_CHOOSE = 1000  # whose errors decide on the penalty
+_ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
 _ROWS_TO_LINK = 50_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 500_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -174,26 +173,27 @@ class ClearPML(BasePML):
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
         trial = sample_by_content(rows, _ROWS_TO_TRY)
-        views = {}
-        errors = {}
+        target = is_candidate[trial].astype(np.float64)
+        trials = []
         for weighting in weightings:
             view = fit_view(X, weighting)
             some = view.rows(rows[trial])
-            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
-            target = is_candidate[trial].astype(np.float64)
-            _, errors[weighting] = search_regularization(system, target, np.arange(len(trial)))
-            views[weighting] = view
-        self.weighting_ = min(errors, key=lambda weighting: errors[weighting])
-        logger.info("ClearPML weighs features by %r; held-out errors: %s", self.weighting_, errors)
-        view = views[self.weighting_]
-        n_landmarks = min(self.n_landmarks, max(100, _CELLS // len(is_candidate)))
-        landmarks = view.rows(X[sample_by_content(X, n_landmarks)])
-        kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
-        dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
-        system = ridge_system(kernel, view.rows(rows), dtype=dtype)
-        decisive = sample_by_content(rows, _ROWS_TO_CHOOSE)
-        self.regularization_, _ = search_regularization(system, is_candidate.astype(dtype), decisive)
-        return view, kernel, system.solved(self.regularization_)
+            kernel = LandmarkKernel(some, mean_distance_between(some), linear)
+            system = ridge_system(kernel, some)
+            found = search_regularization(system, target, np.arange(len(trial)))
+            trials.append((view, kernel, system, *found))
+        logger.info("Held-out errors of weightings: %s", {view.weighting: error for view, *_, error in trials})
+        view, kernel, system, regularization, _ = min(trials, key=lambda found: found[-1])
+        self.weighting_ = view.weighting
+        if len(trial) < X.shape[0] or len(trial) > self.n_landmarks:
+            n_landmarks = min(self.n_landmarks, max(100, _CELLS // len(is_candidate)))
+            landmarks = view.rows(X[sample_by_content(X, n_landmarks)])
+            kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
+            dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
+            system = ridge_system(kernel, view.rows(rows), dtype=dtype)
+            regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
+        self.regularization_ = regularization
+        return view, kernel, system.solved(regularization)
 
     def _choose_mode(
         self, judge: Callable[[Mode], _Judgement], is_candidate: BoolArray, can_condition: bool

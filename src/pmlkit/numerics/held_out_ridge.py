@@ -18,7 +18,6 @@ from pmlkit.numerics.landmarks import LandmarkKernel, row_blocks
 __all__ = ["HeldOutRidge", "RidgeSystem", "ridge_system", "search_regularization"]
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-_START = 4  # where the search begins
 _NEVER_ALONE = 1.0 - 1e-6  # a leverage of one would leave a row with nothing but itself
 
 
@@ -136,10 +135,12 @@ def ridge_system(kernel: LandmarkKernel, X: Features, *, dtype: DTypeLike = np.f
     return RidgeSystem(values, mean, gram, own)
 
 
-def search_regularization(system: RidgeSystem, target: FloatArray, rows: IntArray) -> tuple[float, float]:
+def search_regularization(
+    system: RidgeSystem, target: FloatArray, rows: IntArray, *, start: float = 3.0
+) -> tuple[float, float]:
     """Choose the penalty by the leave-one-out squared error.
 
-    The search walks downhill from the middle of a grid. Of penalties, the strongest counts whose error is within
+    The search walks downhill on a grid from where it starts. Of penalties, the strongest counts whose error is within
     one standard error of the smallest: with few rows the smallest is often luck, with many this changes nothing.
 
     Parameters
@@ -148,6 +149,8 @@ def search_regularization(system: RidgeSystem, target: FloatArray, rows: IntArra
     target : array of shape (n_rows, n_targets)
     rows : array of int
         The rows whose errors are counted; the models are fitted to all.
+    start : float, default=3.0
+        Where the search begins; from near the answer it takes fewer steps.
 
     Returns
     -------
@@ -168,9 +171,12 @@ def search_regularization(system: RidgeSystem, target: FloatArray, rows: IntArra
         left_out = (wanted - design.T @ _forward(factor, moments)) / (1.0 - leverage)[:, None]
         return np.asarray(np.einsum("ij,ij->i", left_out, left_out))
 
-    tried = {place: errors_at(place) for place in (_START, _START - 1)}
+    first = min(range(len(_REGULARIZATIONS)), key=lambda place: abs(np.log(_REGULARIZATIONS[place] / start)))
+    # Stronger penalties first: one is needed for the standard error in any case.
+    neighbor = first + 1 if first + 1 < len(_REGULARIZATIONS) else first - 1
+    tried = {place: errors_at(place) for place in (first, neighbor)}
     best = min(tried, key=lambda place: tried[place].mean())
-    step = 1 if best == _START else -1
+    step = neighbor - first if best == neighbor else first - neighbor
     while 0 <= best + step < len(_REGULARIZATIONS):
         tried[best + step] = errors_at(best + step)
         if tried[best + step].mean() >= tried[best].mean():
