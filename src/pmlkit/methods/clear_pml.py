@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgement
 _COMPETITION = {"several": 0.8, "single": 1.0}
-_SURE = 2.0  # standard errors by which "single" must win
+_SURE, _WORTH = 3.0, 0.01  # standard errors, and share of rows, by which "single" must win
 _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
 _ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
 _ROWS_TO_LINK = 50_000
@@ -67,7 +67,7 @@ class ClearPML(BasePML):
         rows there are fewer, so that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has exactly one. "auto" takes "single" only where
-        it makes the held-out best label a candidate significantly more often.
+        it makes the held-out best label a candidate clearly more often.
     threshold : {"hamming", "f1", "cardinality", "at_least_one", "size"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
@@ -204,7 +204,8 @@ class ClearPML(BasePML):
         single = judge("single")
         gain = _hits(single.evidence, is_candidate) - _hits(several.evidence, is_candidate)
         doubt = float(gain.std()) / np.sqrt(len(gain))
-        return ("single", single) if gain.mean() > _SURE * doubt else ("several", several)
+        wins = gain.mean() > max(_SURE * doubt, _WORTH)
+        return ("single", single) if wins else ("several", several)
 
     def _scores(self, X: Features) -> FloatArray:
         raw = self._kernel.times(self._view.rows(X), self.dual_coef_) + self.intercept_
