@@ -45,10 +45,10 @@ def test_the_noise_rates_are_near_the_truth():
 
 def test_one_true_label_a_row_is_noticed():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 10))
-    truth = np.eye(6)[(X[:, :6] + 0.3 * rng.normal(size=(900, 6))).argmax(axis=1)]
+    X = rng.normal(size=(2500, 10))
+    truth = np.eye(6)[(X[:, :6] + 0.3 * rng.normal(size=(2500, 6))).argmax(axis=1)]
     # The false candidate always follows from the true one.
-    Y = np.maximum(truth, np.roll(truth, 1, axis=1) * (rng.uniform(size=(900, 1)) < 0.8))
+    Y = np.maximum(truth, np.roll(truth, 1, axis=1) * (rng.uniform(size=(2500, 1)) < 0.8))
     model = ClearPML().fit(X, Y)
     assert model.mode_ == "single"
     np.testing.assert_allclose(model.label_confidence_.sum(axis=1), 1.0)
