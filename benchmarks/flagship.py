@@ -27,6 +27,7 @@ from pmlkit.methods import all_methods, clear_pml
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
 from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.views import possible_weightings
 
 SETS = (
     *("flags", "foodtruck", "emotions", "genbase", "cal500", "medical", "lost_pll", "scene", "yeast", "slashdot"),
@@ -212,7 +213,7 @@ ABLATIONS = {
     "never one label a row": {"_FEW": -1.0},
     "candidates alone (no confidences)": {"_KEPT": 1.0},
     "confidences alone": {"_KEPT": 0.0},
-    "one weighting of the features": {"possible_weightings": lambda X: clear_pml.possible_weightings(X)[:1]},
+    "one weighting of the features": {"possible_weightings": lambda X: possible_weightings(X)[:1]},
     "500 landmarks": {},
 }
 
@@ -225,14 +226,10 @@ class _Identity:
 def ablation(names, splits) -> None:
     """Print what each step brings: all of it, and each one off in turn."""
     print("step                                 average precision   cleaning AUC")
-    possible = clear_pml.possible_weightings
     for title, changes in ABLATIONS.items():
-        changes = dict(changes)
-        if "possible_weightings" in changes:
-            changes["possible_weightings"] = lambda X: possible(X)[:1]
         found = []
         options = {"n_landmarks": 500} if title.startswith("500") else {}
-        with mock.patch.multiple(clear_pml, **changes):
+        with mock.patch.multiple(clear_pml, **({"_KEPT": clear_pml._KEPT} | changes)):
             for _, data, kind, ratio in configurations(names):
                 for seed in range(splits):
                     parts = split(data, kind, ratio, seed)

@@ -36,7 +36,7 @@ def gains(path: Path) -> dict[str, list[tuple[str, str, float]]]:
         if method != "ClearPML" or other is None:
             continue
         for name in PANELS:
-            ours, plain = (np.mean([float(row[name]) for row in cells]) for cells in (rows, other))
+            ours, plain = (np.mean([float(row[name]) for row in cells if row[name]]) for cells in (rows, other))
             result[name].append((data, noise, float(ours - plain)))
     return result
 
