@@ -126,7 +126,7 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
     n_wrong = sum(suspect.is_wrong for suspect in found.suspects)
     OUT.print(
         f"{n_rows:,} pictures of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
-        "with about as many that only look like them. Three methods learn from these candidate labels; none is "
+        "with about as many that only look like them. Four methods learn from these candidate labels; none is "
         "told which are false.",
         "",
         heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
