@@ -29,7 +29,7 @@ _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tri
 _ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
 _ROWS_TO_LINK = 50_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
-_CELLS = 500_000_000  # of the kernel; with more rows there are fewer landmarks
+_CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
 Mode = Literal["several", "single"]
 
