@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -42,6 +42,7 @@ def _is_subgradient(force, is_candidate, weight):
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0]))
+@example(1_000_000, 0.01)  # The best bound is not the last one.
 def test_the_certificate_is_honest(seed, C):
     """Weak duality, with a dual point whose feasibility is shown pair by pair."""
     X, is_candidate = _problem(seed)

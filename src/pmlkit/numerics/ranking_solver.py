@@ -168,7 +168,7 @@ def solve_ranking_svm(
         model = _Model(start.coef, start.intercept, start.scores)
 
     trace: list[float] = []
-    best, bound = model, -np.inf
+    best, bound, certificate = model, -np.inf, multiplier
     caution, n_newton = 0.0, 0
     envelope = problem.envelope(model, multiplier, stiffness)
     while True:
@@ -179,7 +179,8 @@ def solve_ranking_svm(
         fenchel_gap = loss - envelope.total_force - float(np.vdot(envelope.force, model.scores))
         reach = max(1.0, float(np.abs(model.intercept - model.intercept.mean()).max()))
         newton_gap = 0.5 * float(np.vdot(slope, slope)) + reach * float(np.abs(imbalance).sum())
-        bound = max(bound, value - fenchel_gap - newton_gap)
+        if value - fenchel_gap - newton_gap >= bound:
+            bound, certificate = value - fenchel_gap - newton_gap, envelope.force
         if not trace or value < trace[-1]:
             best = model
         trace.append(min([value, *trace[-1:]]))
@@ -195,7 +196,7 @@ def solve_ranking_svm(
             descent = float(np.vdot(slope, direction.coef) + imbalance @ direction.intercept)
             model, envelope, step = _line_search(problem, model, envelope, direction, descent, multiplier, stiffness)
             caution, n_newton = _adapted(caution, step), n_newton + 1
-    return RankingSolution(best.coef, best.intercept, best.scores, envelope.force, stiffness, np.asarray(trace), gap)
+    return RankingSolution(best.coef, best.intercept, best.scores, certificate, stiffness, np.asarray(trace), gap)
 
 
 def _growth(n_newton: int) -> float:
