@@ -209,10 +209,10 @@ def quality(table, rivals) -> None:
 ABLATIONS = {
     "all of it": {},
     "no curve a label": {"fit_links": lambda scores, target: _Identity()},
-    "no competition": {"_COMPETITION": {"several": 0.0, "single": 1.0}},
+    "no competition": {"COMPETITION": {"several": 0.0, "single": 1.0}},
     "never one label a row": {"_FEW": -1.0},
-    "candidates alone (no confidences)": {"_KEPT": 1.0},
-    "confidences alone": {"_KEPT": 0.0},
+    "candidates alone (no confidences)": {"KEPT": 1.0},
+    "confidences alone": {"KEPT": 0.0},
     "one weighting of the features": {"possible_weightings": lambda X: possible_weightings(X)[:1]},
     "500 landmarks": {},
 }
@@ -229,7 +229,7 @@ def ablation(names, splits) -> None:
     for title, changes in ABLATIONS.items():
         found = []
         options = {"n_landmarks": 500} if title.startswith("500") else {}
-        with mock.patch.multiple(clear_pml, **({"_KEPT": clear_pml._KEPT} | changes)):
+        with mock.patch.multiple(clear_pml, **({"KEPT": clear_pml.KEPT} | changes)):
             for _, data, kind, ratio in configurations(names):
                 for seed in range(splits):
                     parts = split(data, kind, ratio, seed)

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean"]
+__all__ = ["did_you_mean", "letters"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -27,3 +27,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def letters(name: str) -> str:
+    """Return a name without what people type in different ways: case, hyphens and underscores.
+
+    Examples
+    --------
+    >>> from pmlkit._words import letters
+    >>> letters("PML-LFC") == letters("pml_lfc")
+    True
+    """
+    return name.lower().replace("-", "").replace("_", "")

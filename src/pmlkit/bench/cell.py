@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from pmlkit.bench import measures
 from pmlkit.bench.isolate import Budget, Outcome, Sandbox
 from pmlkit.bench.plan import Tune
 from pmlkit.bench.plan_words import load_method
@@ -25,17 +26,7 @@ __all__ = ["MEASURES", "PROTOCOL", "Cell", "run_cell"]
 PROTOCOL = 1
 """Goes up when a cell, or the way in which it is tuned, becomes something else: older cells are then not current."""
 
-MEASURES = (
-    "hamming_loss",
-    "ranking_loss",
-    "one_error",
-    "coverage",
-    "average_precision",
-    "micro_f1",
-    "macro_f1",
-    "cleaning_auc",
-    "cleaning_average_precision",
-)
+MEASURES = tuple(measure.key for measure in measures.MEASURES)
 """What is measured in a cell, and does not depend on the machine's speed."""
 
 _of_thread = threading.local()
@@ -174,5 +165,5 @@ def _measure(cell: Cell, model: Any, problem: Problem) -> dict[str, Any]:
         found = evaluate(problem.truth_test, scores, predictions)
         if hasattr(model, "label_confidence_"):
             found |= evaluate_cleaning(problem.truth, problem.Y, model.label_confidence_)
-    measures = {name: float(found.get(name, float("nan"))) for name in MEASURES}
-    return measures | {"fit_seconds": fit_seconds, "predict_seconds": predict_seconds, "chosen": chosen}
+    values = {name: float(found.get(name, float("nan"))) for name in MEASURES}
+    return values | {"fit_seconds": fit_seconds, "predict_seconds": predict_seconds, "chosen": chosen}

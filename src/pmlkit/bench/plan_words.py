@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pmlkit._words import did_you_mean
 from pmlkit.data.noise import NoiseKind
-from pmlkit.methods import all_methods
+from pmlkit.methods import all_methods, find_method
 
 __all__ = [
     "Noise",
@@ -58,20 +58,16 @@ def load_method(name: str) -> Any:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
             raise PlanError(f"The method {name!r} cannot be imported: {error}.", "methods", name) from error
-    methods = all_methods()
-    by_letters = {_letters(known): method for known, method in methods.items()}
-    if _letters(name) not in by_letters:
+    found = find_method(name)
+    if found is None:
+        methods = all_methods()
         raise PlanError(
             f"There is no method {name!r}.{did_you_mean(name, methods)} There are {', '.join(methods)}; "
             "or name one of your own as module:Class.",
             "methods",
             name,
         )
-    return by_letters[_letters(name)]
-
-
-def _letters(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    return found
 
 
 def check_params(method: Any, params: Mapping[str, Any]) -> None:

@@ -7,8 +7,6 @@ the rows of the other folds.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,16 +15,14 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods import CandidateLogistic, all_methods
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods import CandidateLogistic, ClearPML, all_methods, make_classifier
+from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 
 __all__ = ["Evidence", "cross_fit", "resolve_method"]
 
 logger = logging.getLogger(__name__)
-
-_FLAGSHIP, _FLAGSHIP_CLASS = "pmlkit.methods.clear_pml", "ClearPML"
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def resolve_method(method: Any) -> Any:
             )
         return clone(method)
     if method == "auto":
-        return getattr(import_module(_FLAGSHIP), _FLAGSHIP_CLASS)() if find_spec(_FLAGSHIP) else CandidateLogistic()
+        return make_classifier()
     methods = all_methods()
     if method not in methods:
         raise ValueError(f"method must be 'auto' or one of {', '.join(methods)}, got {method!r}.")
@@ -118,18 +114,14 @@ def cross_fit(
         on_fit(recorder)
         recorder.fit(X, Y)
         scores = np.tile(np.asarray(Y.mean(axis=0), dtype=np.float32).ravel(), (Y.shape[0], 1))
-        scores[_labelled(Y)] = recorder.held_out_scores_
+        scores[labelled_rows(Y)] = recorder.held_out_scores_
         return Evidence(scores, f"{name}, cross-fitted in {recorder.n_folds} folds")
-    if name == _FLAGSHIP_CLASS:
+    if type(model) is ClearPML:
         fitted = clone(model)
         on_fit(fitted)
         fitted.fit(X, Y)
         return Evidence(np.asarray(fitted.loo_scores_, dtype=np.float32), f"{name}, each row left out in turn")
     return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
-
-
-def _labelled(Y: CSR) -> Any:
-    return np.diff(Y.indptr) > 0 if Y.shape[1] > 1 else np.ones(Y.shape[0], dtype=bool)
 
 
 def _over_folds(model: Any, X: Features, Y: CSR, n_folds: int, on_fit: Callable[[Any], Any]) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmlkit._words import letters
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import ERR, clean, emit, fact_table, plain_table, say
 from pmlkit.cli.params import Common, literal
@@ -175,7 +176,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 
     names = _split(given["methods"]) if "methods" in given else list(all_methods())
     params = _params(given.get("param", []))
-    methods = [{"name": name} | params.pop(_letters(name), {}) for name in names]
+    methods = [{"name": name} | params.pop(_key(name), {}) for name in names]
     if params:
         raise Misuse(f"--param is for {next(iter(params))!r}, which is not among the methods: {', '.join(names)}.")
     arguments: dict[str, Any] = {key: given[key] for key in ("repeats", "seed", "tune") if key in given}
@@ -196,7 +197,7 @@ def _params(words: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
         values = [literal(value) for value in _split([right])]
         if not equals or not dot or not values:
             raise Misuse(f"--param takes METHOD.KEY=VALUES, such as --param PMLLFC.alpha=1,10; got {word!r}.")
-        entry = found.setdefault(_letters(method), {})
+        entry = found.setdefault(_key(method), {})
         if len(values) == 1:
             entry.setdefault("params", {})[key] = values[0]
         else:
@@ -204,8 +205,8 @@ def _params(words: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-def _letters(name: str) -> str:
-    return name if ":" in name else name.lower().replace("-", "").replace("_", "")
+def _key(name: str) -> str:
+    return name if ":" in name else letters(name)
 
 
 def _split(words: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from rich.text import Text
@@ -128,17 +128,17 @@ def clean(
     _print(result, removed, source, outputs, common, precision, dry_run, time.perf_counter() - started)
 
 
-class _Source:
+class _Source(Protocol):
     """What is cleaned: features and labels that come from a file, and go into another."""
 
     described: list[str]
     left_out: dict[str, str]
 
     def judge(self, method: Any, min_rows: int) -> "CleaningResult":
-        raise NotImplementedError
+        """Judge every label."""
 
     def write(self, path: Path, removed: "BoolArray") -> None:
-        raise NotImplementedError
+        """Write what was read, without the removed labels."""
 
 
 def _check_same_format(source: Path, reading: Reading, output: Path) -> None:
@@ -149,7 +149,7 @@ def _check_same_format(source: Path, reading: Reading, output: Path) -> None:
         raise Misuse(f"The cleaned table is written as it was read: {str(output)!r} must end in .{mine}, too.")
 
 
-class _TableSource(_Source):
+class _TableSource:
     def __init__(self, path: Path, reading: Reading, columns: Columns, merge: bool) -> None:
         self._path, self._columns, self._reading = path, columns, reading
         with Watch(f"reading {path.name}"):
@@ -191,11 +191,11 @@ class _TableSource(_Source):
             write_table(self._table, path, self._labels.edits(removed))
 
 
-class _DatasetSource(_Source):
+class _DatasetSource:
     def __init__(self, path: Path, reading: Reading) -> None:
         self._data = reading.read(path)
         self.described = [f"{self._data.n_features:,} features of {path.name}"]
-        self.left_out = {}
+        self.left_out: dict[str, str] = {}
 
     def judge(self, method: Any, min_rows: int) -> "CleaningResult":
         data = self._data

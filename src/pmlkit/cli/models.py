@@ -48,17 +48,13 @@ def find_method(name: str) -> "type[BasePML]":
     >>> find_method("pml-lfc").__name__
     'PMLLFC'
     """
-    from pmlkit.methods import all_methods
+    from pmlkit import methods
 
-    methods = all_methods()
-    by_letters = {_letters(known): method for known, method in methods.items()}
-    if _letters(name) not in by_letters:
-        raise Misuse(f"There is no method {name!r}.{did_you_mean(name, methods)} There are {', '.join(methods)}.")
-    return by_letters[_letters(name)]
-
-
-def _letters(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    found = methods.find_method(name)
+    if found is None:
+        known = methods.all_methods()
+        raise Misuse(f"There is no method {name!r}.{did_you_mean(name, known)} There are {', '.join(known)}.")
+    return found
 
 
 def build_model(name: str, words: Sequence[str]) -> "BasePML":

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Any
 
-from pmlkit._words import did_you_mean
+from pmlkit._words import did_you_mean, letters
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.candidate_classifier import CandidateClassifier
 from pmlkit.methods.cleanlab_filter import CleanlabFilter
@@ -38,6 +38,7 @@ __all__ = [
     "ParticleVLS",
     "RankSVM",
     "all_methods",
+    "find_method",
     "make_classifier",
     "summary",
 ]
@@ -75,6 +76,18 @@ def all_methods() -> dict[str, type[BasePML]]:
     return {
         method.__name__: method for method in METHODS if method not in _NEEDS or find_spec(_NEEDS[method]) is not None
     }
+
+
+def find_method(name: str) -> type[BasePML] | None:
+    """Return a method by its name, whatever the case and the hyphens, or None.
+
+    Examples
+    --------
+    >>> from pmlkit.methods import find_method
+    >>> find_method("pml-lfc"), find_method("zebra")
+    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, None)
+    """
+    return {letters(known): method for known, method in all_methods().items()}.get(letters(name))
 
 
 def summary(method: type[BasePML]) -> str:

@@ -20,7 +20,7 @@ from pmlkit.methods import labels
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned"]
+__all__ = ["BasePML", "Learned", "labelled_rows"]
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         X = as_csr(X) if sparse.issparse(X) else X
         Y, classes = labels.indicator(y)
         progress = Progress(self, self._n_tasks(Y), X, y)
-        labelled = _labelled_rows(Y)
+        labelled = labelled_rows(Y)
         used = np.ones_like(labelled) if self._uses_unlabelled else labelled
         if not used.all():
             logger.info("%s leaves out %d rows without candidates.", type(self).__name__, (~used).sum())
@@ -133,7 +133,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         self._label_dtype = given.dtype
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
-        has_candidates = _labelled_rows(Y_used)
+        has_candidates = labelled_rows(Y_used)
         rule = fit_threshold(
             self.threshold,
             learned.scores[has_candidates],
@@ -212,7 +212,7 @@ def _difference(scores: FloatArray) -> FloatArray:
     return np.asarray(scores[:, :1] - scores[:, 1:])
 
 
-def _labelled_rows(Y: CSR) -> BoolArray:
+def labelled_rows(Y: CSR) -> BoolArray:
     """Return which rows have a candidate; with one label, all have."""
     if Y.shape[1] == 1:
         return np.ones(Y.shape[0], dtype=bool)

@@ -13,14 +13,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.clear_pml import COMPETITION, KEPT
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.candidate_noise import at_least_one_true, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.folds import content_folds
 
 __all__ = ["CandidateClassifier"]
-
-_COMPETITION = 0.8
-_KEPT = 0.5  # of the candidates in the target, whatever the judgement
 
 
 class CandidateClassifier(BasePML):
@@ -105,7 +103,7 @@ class CandidateClassifier(BasePML):
                 progress.step("fold")
             self.noise_floor_ = noise_floor(held_out, is_candidate)
             confidence = self._judge(held_out, is_candidate)
-            target = _KEPT * is_candidate + (1.0 - _KEPT) * confidence
+            target = KEPT * is_candidate + (1.0 - KEPT) * confidence
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
@@ -116,7 +114,7 @@ class CandidateClassifier(BasePML):
         chance = true_probabilities(held_out, floor)
         ordered, plain = (
             at_least_one_true(chance, is_candidate, floor, competition=competition, condition=condition)
-            for competition in (_COMPETITION, 0.0)
+            for competition in (COMPETITION["several"], 0.0)
         )
         return rescaled(ordered, float(plain.sum()))
 

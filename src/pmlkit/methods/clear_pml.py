@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.candidate_noise import at_least_one_true, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.held_out_ridge import HeldOutRidge, ridge_system, search_regularization
@@ -22,8 +22,8 @@ __all__ = ["ClearPML"]
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgement
-_COMPETITION = {"several": 0.8, "single": 1.0}
+KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgement
+COMPETITION = {"several": 0.8, "single": 1.0}
 _SURE, _WORTH = 3.0, 0.01  # standard errors, and share of rows, by which "single" must win
 _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
 _ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
@@ -134,7 +134,7 @@ class ClearPML(BasePML):
         return 4
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        is_labelled = np.diff(Y.indptr) > 0 if Y.shape[1] > 1 else np.ones(Y.shape[0], dtype=bool)
+        is_labelled = labelled_rows(Y)
         all_labelled = bool(is_labelled.all())
         is_candidate = np.asarray((Y if all_labelled else Y[is_labelled]).toarray() > 0)
         self._view, self._kernel, ridge = self._choose_features(X, is_labelled, is_candidate)
@@ -223,13 +223,13 @@ def _evidence(ridge: HeldOutRidge, target: FloatArray) -> _Evidence:
 def _judge(
     ridge: HeldOutRidge, is_candidate: BoolArray, first: _Evidence, floor: float, mode: Mode, condition: bool
 ) -> _Judgement:
-    options: dict[str, Any] = {"competition": _COMPETITION[mode], "condition": condition}
+    options: dict[str, Any] = {"competition": COMPETITION[mode], "condition": condition}
     chance = true_probabilities(first.probability, floor)
     rough = at_least_one_true(chance, is_candidate, floor, **options)
     chance_again = np.clip(_evidence(ridge, rough).probability, 1e-4, 1.0 - 1e-6)
     confidence = at_least_one_true(chance_again, is_candidate, floor, **options)
     # Half of what was given stays in the target: the judgement may be wrong, the candidates are not all.
-    evidence = _evidence(ridge, _KEPT * is_candidate + (1.0 - _KEPT) * confidence)
+    evidence = _evidence(ridge, KEPT * is_candidate + (1.0 - KEPT) * confidence)
     cardinality = float(confidence.sum()) / len(confidence)
     if mode == "several":
         # Competition orders candidates well but makes all of them too small.
