@@ -12,6 +12,7 @@ are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -33,8 +34,9 @@ from pmlkit.numerics.confidence_step import (
 )
 from pmlkit.numerics.gaussian import mean_distance
 from pmlkit.numerics.low_rank import Basis, LowRankFit, eigenbasis, fit_low_rank
+from pmlkit.numerics.products import cells_of_product
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-from pmlkit.numerics.similarity import Compare, KernelApprox, RowSimilarity, cells_of_product, row_similarity
+from pmlkit.numerics.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
 
 __all__ = ["PMLLFC"]
 
@@ -410,12 +412,13 @@ class PMLLFC(BasePML):
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
-        width = self._width(X, weight, rng)
-        similarity = row_similarity(
-            X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
-        )
-        basis = eigenbasis(X, weight, center=self.fit_intercept)
-        return _Prepared(X, Y, weight, basis, self.fit_intercept, similarity, width, key), None
+        with ThreadPoolExecutor(1) as beside:  # Of a core each, and neither needs the other.
+            basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
+            width = self._width(X, weight, rng)
+            similarity = row_similarity(
+                X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
+            )
+        return _Prepared(X, Y, weight, basis.result(), self.fit_intercept, similarity, width, key), None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):

@@ -9,13 +9,15 @@ of a CSR array with the candidates' pattern. A row of weight w counts as w equal
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.numerics.prox import project_rows_to_simplex
-from pmlkit.numerics.similarity import RowSimilarity, cells_of_product
+from pmlkit.numerics.products import cells_of_product, transposed_product
+from pmlkit.numerics.similarity import RowSimilarity
 
 __all__ = ["ConfidenceProblem", "ConfidenceState", "Fitted", "multiplicative_step", "projected_step"]
 
@@ -93,15 +95,14 @@ class ConfidenceProblem:
         return ConfidenceState(
             confidence,
             self.similarity.times(confidence) if self.beta else np.zeros_like(confidence),
-            np.asarray((P.T @ self.matrix(confidence * self._by_cell(self.weight))).toarray()),
+            transposed_product(P, self.matrix(confidence * self._cell_weight) if self._has_weights else P),
             np.add.reduceat(confidence, starts),
             np.add.reduceat(confidence**2, starts),
         )
 
     def value(self, state: ConfidenceState, fitted: Fitted | None) -> float:
         """Return the objective without the nuclear norm; without `fitted`, that of the pairs alone."""
-        weight, p = self.weight, state.confidence
-        cell_weight = self._by_cell(weight)
+        weight, cell_weight, p = self.weight, self._cell_weight, state.confidence
         # Copies of a row are other rows: they are equal, with similarity 1.
         copies = weight - 1.0
         squares = self.similarity.sum_of_squares + float(weight @ copies)
@@ -120,22 +121,29 @@ class ConfidenceProblem:
         """
         p = state.confidence
         own = self._by_cell(state.row_norm2) * p
-        copies = self._by_cell(self.weight - 1.0)
-        product = cells_of_product(self.matrix(p), state.gram, self.Y) - self._by_cell(self.weight) * own
-        pair = 2.0 * self.beta
-        lifts = pair * (np.maximum(state.similar, 0) + np.maximum(copies, 0) * p + np.maximum(-copies, 0) * own)
-        lowers = pair * (
-            np.maximum(-state.similar, 0)
-            + np.maximum(-copies, 0) * p
-            + np.maximum(copies, 0) * own
-            + np.maximum(product, 0)
-        )
+        product = cells_of_product(self.matrix(p), state.gram, self.Y) - self._cell_weight * own
+        lifts = np.maximum(state.similar, 0)
+        lowers = np.maximum(-state.similar, 0) + np.maximum(product, 0)
+        if self._has_weights:
+            copies = self._cell_weight - 1.0
+            lifts += np.maximum(copies, 0) * p + np.maximum(-copies, 0) * own
+            lowers += np.maximum(-copies, 0) * p + np.maximum(copies, 0) * own
+        lifts *= 2.0 * self.beta
+        lowers *= 2.0 * self.beta
         lifts += self.row_sum_weight
         lowers += self.row_sum_weight * self._by_cell(state.row_sum)
         if fitted is not None:
             lifts += np.maximum(fitted.cells, 0)
             lowers += p + np.maximum(-fitted.cells, 0)
         return lifts, lowers
+
+    @cached_property
+    def _cell_weight(self) -> FloatArray:
+        return self._by_cell(self.weight)
+
+    @cached_property
+    def _has_weights(self) -> bool:
+        return bool((self.weight != 1.0).any())
 
     def _by_cell(self, of_rows: FloatArray) -> FloatArray:
         return np.repeat(of_rows, np.diff(self.Y.indptr))

@@ -10,7 +10,7 @@ __all__ = ["gaussian_block", "mean_distance", "nystrom_features", "squared_dista
 EXACT_DISTANCE_ROWS = 6000
 """Up to so many rows the mean distance is exact; beyond, it is that of a sample of a quarter as many."""
 
-_SPARSE_PAYS = 0.05
+_SPARSE_PAYS = 0.025
 """Below this density a sparse product of rows is faster than a dense one."""
 
 

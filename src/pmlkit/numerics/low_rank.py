@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit.numerics.products import transposed_product
 from pmlkit.numerics.prox import nuclear_prox
 
 __all__ = ["Basis", "LowRankFit", "eigenbasis", "fit_low_rank"]
@@ -93,7 +94,7 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
 
     def project_plain(P: CSR) -> FloatArray:
         weighted = _scale_rows(P, weight)
-        correlation = _dense(X.T @ weighted)
+        correlation = transposed_product(X, weighted)
         return correlation - np.outer(mean, weighted.sum(axis=0)) if center else correlation
 
     if min(n_rows, n_features) > LARGEST_DIAGONALISED:
@@ -110,14 +111,16 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
             gram -= shift[:, None] + shift - mean @ mean
         if not (weight == 1.0).all():
             gram *= np.outer(root, root)
-    eigenvalues, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    eigenvalues, vectors = np.linalg.eigh(gram)  # scipy's holds the interpreter's lock meanwhile
     # What lies below is rounding: the solution has nothing there.
     first = int(np.searchsorted(eigenvalues, 1e-13 * max(eigenvalues[-1], 0.0) * len(eigenvalues), side="right"))
     eigenvalues, vectors = eigenvalues[first:], vectors[:, first:]
     scale = eigenvalues[:, None]
     singular = np.sqrt(scale)
     if n_features <= n_rows:
-        project, coefficients = (lambda P: vectors.T @ project_plain(P)), (lambda M: vectors @ M)
+        # A product with the short side first is up to a third faster.
+        project = lambda P: np.ascontiguousarray((project_plain(P).T @ vectors).T)  # noqa: E731
+        coefficients = lambda M: np.ascontiguousarray((M.T @ vectors.T).T)  # noqa: E731
     else:
         weighted = root[:, None] * vectors
         # The left vectors of a centred X sum to zero: P need not be centred.
@@ -295,22 +298,28 @@ def _admm(
         Z, U = np.zeros_like(target), np.zeros_like(target)
     else:
         penalty, Z, U = start.penalty, start.solution, start.multiplier / start.penalty
+    twice = 2.0 * target
     shrink = _Shrinkage()
     trace: list[float] = []
-    check_every = 1 if min(target.shape) < 64 else 3
+    next_check, check_every = 1, 1 if min(target.shape) < 64 else 3
     while True:
-        M = (2.0 * target + penalty * (Z - U)) / (2.0 * eigenvalues + penalty)
+        M = Z - U
+        M *= penalty
+        M += twice
+        M *= 1.0 / (2.0 * eigenvalues + penalty)
         previous = Z
-        relaxed = 1.6 * M - 0.6 * Z
-        Z, values = shrink(relaxed + U, alpha / penalty)
-        U = U + relaxed - Z
+        U += 1.6 * M
+        U -= 0.6 * Z
+        Z, values = shrink(U, alpha / penalty)
+        U -= Z
         gram_Z = eigenvalues * Z
         fit = float(np.vdot(Z, gram_Z) - 2.0 * np.vdot(Z, target)) + target_norm2
         trace.append(fit + alpha * float(values.sum()))
-        if len(trace) % check_every == 0 or len(trace) >= max_iter:
+        if len(trace) >= min(next_check, max_iter):
             gap = _relative_gap(Z, gram_Z, target, target_norm2, alpha, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
+            next_check = len(trace) + (check_every if gap < 10.0 * tol else 3)
         if len(trace) % 3 == 0:
             primal = np.linalg.norm(M - Z) / max(np.linalg.norm(M), _TINY)
             dual = np.linalg.norm(Z - previous) / max(np.linalg.norm(U), _TINY)
@@ -329,7 +338,7 @@ def _relative_gap(
     The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
     for the dual problem, so its dual value is a lower bound of the optimum.
     """
-    norm = _spectral_norm(2.0 * (target - gram_M))
+    norm = 2.0 * _spectral_norm(target - gram_M)
     scale = 1.0 if norm <= alpha else alpha / norm
     dual = 2.0 * scale * (target_norm2 - float(np.vdot(M, target))) - scale * scale * fit
     return float((value - dual) / max(value, _TINY))
@@ -349,6 +358,8 @@ def _spectral_norm(A: FloatArray) -> float:
 
 def _largest_eigenvalue(symmetric: FloatArray) -> float:
     last = len(symmetric) - 1
+    if last < 32:
+        return float(np.linalg.eigvalsh(symmetric)[last])
     if last >= 128:
         # Near the solution many singular values meet at the top, and Lanczos may never tell them apart.
         with contextlib.suppress(ArpackNoConvergence):

@@ -7,6 +7,9 @@ from pmlkit._typing import FloatArray, IntArray
 
 __all__ = ["nuclear_prox", "project_rows_to_simplex", "soft_threshold"]
 
+_SMALL = 32
+"""Up to this size of a matrix all of its eigenpairs cost less than a choice of them."""
+
 
 def soft_threshold(A: FloatArray, amount: float) -> FloatArray:
     """Shrink every entry towards zero: the proximal operator of ``amount * sum |a|``.
@@ -65,10 +68,17 @@ def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
         return np.asarray((U[:, kept] * values) @ Vt[kept]), values
     if ceiling <= amount * amount:
         return np.zeros_like(A), np.zeros(0, dtype=A.dtype)
-    squared, V = linalg.eigh(gram, subset_by_value=(amount * amount, np.inf), driver="evr", check_finite=False)
+    if len(gram) <= _SMALL:
+        squared, V = np.linalg.eigh(gram)
+        kept = squared > amount * amount
+        squared, V = squared[kept], V[:, kept]
+    else:
+        squared, V = linalg.eigh(gram, subset_by_value=(amount * amount, np.inf), driver="evr", check_finite=False)
     s, V = np.sqrt(squared[::-1]), V[:, ::-1]
     shrink = 1.0 - amount / s
-    return np.asarray(((A @ V) * shrink) @ V.T), s - amount
+    if 2 * len(s) > len(gram):
+        return A @ ((V * shrink) @ V.T), s - amount
+    return ((A @ V) * shrink) @ V.T, s - amount
 
 
 def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float | FloatArray = 1.0) -> FloatArray:

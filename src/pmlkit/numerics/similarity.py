@@ -20,8 +20,9 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.gaussian import gaussian_block, nystrom_features
+from pmlkit.numerics.products import cells_of_product, transposed_product
 
-__all__ = ["Compare", "KernelApprox", "RowSimilarity", "cells_of_product", "row_similarity"]
+__all__ = ["Compare", "KernelApprox", "RowSimilarity", "row_similarity"]
 
 logger = logging.getLogger(__name__)
 
@@ -112,28 +113,6 @@ def row_similarity(
     return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen, reason)
 
 
-def cells_of_product(left: CSR, right: FloatArray, pattern: CSR) -> FloatArray:
-    """Return the cells of ``left @ right`` that `pattern` holds, in row blocks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.similarity import cells_of_product
-    >>> pattern = sparse.csr_array(np.eye(2))
-    >>> cells_of_product(pattern, np.array([[1.0, 2.0], [3.0, 4.0]]), pattern)
-    array([1., 4.])
-    """
-    cells = np.empty(pattern.nnz)
-    step = max(1, _BLOCK_CELLS // right.shape[1])
-    for first in range(0, pattern.shape[0], step):
-        last = min(first + step, pattern.shape[0])
-        begin, end = pattern.indptr[first], pattern.indptr[last]
-        local = np.repeat(np.arange(last - first), np.diff(pattern.indptr[first : last + 1]))
-        cells[begin:end] = np.asarray(left[first:last] @ right)[local, pattern.indices[begin:end]]
-    return cells
-
-
 def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
     """Return, label after label, the cells and their rows, and where each label begins."""
     order = np.argsort(Y.indices, kind="stable")
@@ -155,7 +134,7 @@ def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
 
     def times(p: FloatArray) -> FloatArray:
         weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
-        return cells_of_product(unit, (unit.T @ weighted).toarray(), Y) - cell_weight * p
+        return cells_of_product(unit, transposed_product(unit, weighted), Y) - cell_weight * p
 
     gram = unit.T @ sparse.csr_array((cell_weight * unit.data, Y.indices, Y.indptr), shape=Y.shape)
     squares = float((gram.data**2).sum()) - float((weight**2).sum())
@@ -286,15 +265,17 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
         return kept[b, c]
 
     def product(weighted: CSR, columns: IntArray) -> FloatArray:
-        sums = np.zeros((n_labels, features.shape[1], len(columns)), dtype=np.float32)
+        wide = -(-len(columns) // 8) * 8  # Products with a few columns more are faster than with an odd number.
+        sums = np.zeros((n_labels, features.shape[1], wide), dtype=np.float32)
         for b, rows in enumerate(blocks):
-            dense = weighted[rows][:, columns].toarray().astype(np.float32)
+            dense = np.zeros((rows.stop - rows.start, wide), dtype=np.float32)
+            dense[:, : len(columns)] = weighted[rows][:, columns].toarray()
             for c, J in enumerate(members[b]):
-                sums[c] += of_label(b, c).T @ dense[J]
+                sums[c] += (dense.take(J, axis=0).T @ of_label(b, c)).T
 
         def answer(rows: slice) -> FloatArray:
             b = blocks.index(rows)
-            total = np.zeros((rows.stop - rows.start, len(columns)), dtype=np.float32)
+            total = np.zeros((rows.stop - rows.start, wide), dtype=np.float32)
             for c, J in enumerate(members[b]):
                 total[J] += of_label(b, c) @ sums[c]
             return total

@@ -1,0 +1,56 @@
+"""Products with matrices that live on the candidates, each in the way that costs least."""
+
+import numpy as np
+
+from pmlkit._typing import CSR, Features, FloatArray
+
+__all__ = ["cells_of_product", "transposed_product"]
+
+_BLOCK_CELLS = 2**23
+_FEW_LABELS = 64
+"""Up to so many labels a sparse matrix of candidates is worth making dense, as long as it stays small."""
+
+
+def cells_of_product(left: Features, right: FloatArray, pattern: CSR) -> FloatArray:
+    """Return the cells of ``left @ right`` that `pattern` holds, in row blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.products import cells_of_product
+    >>> pattern = sparse.csr_array(np.eye(2))
+    >>> cells_of_product(pattern, np.array([[1.0, 2.0], [3.0, 4.0]]), pattern)
+    array([1., 4.])
+    """
+    cells = np.empty(pattern.nnz)
+    step = max(1, _BLOCK_CELLS // right.shape[1])
+    for first in range(0, pattern.shape[0], step):
+        last = min(first + step, pattern.shape[0])
+        begin, end = pattern.indptr[first], pattern.indptr[last]
+        local = np.repeat(np.arange(last - first), np.diff(pattern.indptr[first : last + 1]))
+        some = left if last - first == pattern.shape[0] else left[first:last]
+        cells[begin:end] = np.asarray(some @ right)[local, pattern.indices[begin:end]]
+    return cells
+
+
+def transposed_product(left: Features, candidates: CSR) -> FloatArray:
+    """Return ``left.T @ candidates`` as a dense array.
+
+    With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice
+    that with a dense one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.products import transposed_product
+    >>> transposed_product(np.array([[1.0, 2.0]]), sparse.csr_array(np.array([[0.0, 3.0]])))
+    array([[0., 3.],
+           [0., 6.]])
+    """
+    n_rows, n_labels = candidates.shape
+    if n_labels <= _FEW_LABELS and n_rows * n_labels <= _BLOCK_CELLS:
+        return np.asarray(left.T @ candidates.toarray())
+    product = left.T @ candidates
+    return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
