@@ -28,6 +28,7 @@ _TRUSTED = frozenset(
         "sklearn.neighbors._ball_tree.newObj",
         "scipy.sparse._csr.csr_array",
         "pmlkit.numerics.landmarks.LandmarkKernel",
+        "pmlkit.numerics.label_map.LabelMap",
         "pmlkit.numerics.links.Links",
         "pmlkit.numerics.views.View",
         # A model of a table's own columns; its imputer remembers the type of its numbers.

@@ -66,6 +66,31 @@ def test_unlabelled_rows_are_welcome_and_have_no_scores(strips):
     assert model.mode_ == "several"
 
 
+def test_unlabelled_rows_teach_the_predictor(strips):
+    train, test = train_test_rows(strips.n_rows, random_state=0)
+    precision = []
+    for seed in range(3):
+        labelled = np.random.default_rng(seed).permutation(train)[:60]
+        Y = np.zeros(strips.Y.shape)
+        Y[labelled] = strips.Y[labelled].toarray()
+        models = [ClearPML().fit(strips.X[rows], Y[rows]) for rows in (labelled, train)]
+        scores = [model.decision_function(strips.X[test]) for model in models]
+        precision.append([evaluate(strips.truth[test], found)["average_precision"] for found in scores])
+    alone, together = np.mean(precision, axis=0)
+    assert together > alone
+
+
+def test_labels_speak_for_each_other():
+    """What the features do not tell of a label, another one tells: they always come together."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    first = X[:, 0] + 0.5 * rng.normal(size=600) > 0
+    truth = np.column_stack([first, first, rng.uniform(size=(600, 2)) < 0.5]).astype(float)
+    model = ClearPML().fit(X, np.maximum(truth, rng.uniform(size=truth.shape) < 0.3))
+    assert model._label_map.weights[0, 1] > 0
+    assert model._label_map.weights[1, 0] > 0
+
+
 def test_few_landmarks_are_nearly_as_good(strips):
     exact, rough = (ClearPML(n_landmarks=m).fit(strips.X, strips.Y) for m in (1000, 200))
     assert rough.dual_coef_.shape == (200, 10)

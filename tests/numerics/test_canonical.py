@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -15,6 +15,7 @@ def random_problem(seed):
     return X, (rng.random((9, 4)) < 0.5).astype(float)
 
 
+@example(3039)  # two pairs of twins whose labels mirror each other
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_shuffled_problems_become_the_same(seed):

@@ -15,7 +15,7 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.clear_pml import COMPETITION, KEPT
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.candidate_noise import at_least_one_true, noise_floor, rescaled, true_probabilities
+from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.folds import content_folds
 
 __all__ = ["CandidateClassifier"]
@@ -116,7 +116,7 @@ class CandidateClassifier(BasePML):
             at_least_one_true(chance, is_candidate, floor, competition=competition, condition=condition)
             for competition in (COMPETITION["several"], 0.0)
         )
-        return rescaled(ordered, float(plain.sum()))
+        return rescaled(ordered, believed(float(plain.sum()), int(is_candidate.sum())))
 
     def _scores(self, X: Features) -> FloatArray:
         return _probabilities(self.estimators_, X)

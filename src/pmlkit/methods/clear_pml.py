@@ -1,19 +1,21 @@
 """ClearPML: candidates judged by evidence that did not see them, and a predictor that learns from the judgement."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import expit, logit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.candidate_noise import at_least_one_true, noise_floor, rescaled, true_probabilities
-from pmlkit.numerics.held_out_ridge import HeldOutRidge, ridge_system, search_regularization
+from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
+from pmlkit.numerics.guessed_rows import fit_with_guesses
+from pmlkit.numerics.held_out_ridge import HeldOutRidge, RidgeSystem, ridge_system, search_regularization
+from pmlkit.numerics.label_map import LabelMap, fit_label_map
 from pmlkit.numerics.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
 from pmlkit.numerics.links import Links, fit_links
 from pmlkit.numerics.views import View, fit_view, possible_weightings
@@ -22,16 +24,17 @@ __all__ = ["ClearPML"]
 
 logger = logging.getLogger(__name__)
 
+Mode = Literal["several", "single"]
+
 KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgement
 COMPETITION = {"several": 0.8, "single": 1.0}
 _SURE, _WORTH = 3.0, 0.01  # standard errors, and share of rows, by which "single" must win
 _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
 _ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
 _ROWS_TO_LINK = 50_000
+_GUESS_WEIGHT, _GUESS_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
-
-Mode = Literal["several", "single"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,15 @@ class _Evidence:
 
 @dataclass(frozen=True)
 class _Judgement:
-    """Confidences, and the evidence of the predictor that learned from them."""
+    """Confidences before a row's labels were compared, and the evidence of the predictor that learned from them."""
 
+    mode: Mode
     confidence: FloatArray
     evidence: _Evidence
-    cardinality: float
+
+    @property
+    def cardinality(self) -> float:
+        return float(self.confidence.sum()) / len(self.confidence)
 
 
 class ClearPML(BasePML):
@@ -137,29 +144,37 @@ class ClearPML(BasePML):
         is_labelled = labelled_rows(Y)
         all_labelled = bool(is_labelled.all())
         is_candidate = np.asarray((Y if all_labelled else Y[is_labelled]).toarray() > 0)
-        self._view, self._kernel, ridge = self._choose_features(X, is_labelled, is_candidate)
+        self._view, self._kernel, system = self._choose_features(X, is_labelled, is_candidate)
+        ridge = system.solved(self.regularization_)
         progress.step("features")
         first = _evidence(ridge, is_candidate.astype(ridge.design.dtype))
         self.noise_floor_ = noise_floor(first.probability, is_candidate)
         progress.step("evidence")
         can_condition = bool(is_candidate.any(axis=1).all()) and all_labelled
 
-        def judge(mode: Mode) -> _Judgement:
-            return _judge(ridge, is_candidate, first, self.noise_floor_, mode, can_condition)
-
-        if self.mode == "auto":
-            self.mode_, judged = self._choose_mode(judge, is_candidate, can_condition)
-        else:
-            self.mode_, judged = self.mode, judge(self.mode)
+        world = _World(ridge, is_candidate, first, self.noise_floor_, can_condition)
+        judged = self._choose_mode(world) if self.mode == "auto" else _judge(world, self.mode)
+        self.mode_ = judged.mode
         progress.step("judgement")
-        evidence = judged.evidence
-        self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
-        self._links = evidence.links
+        self._links = judged.evidence.links
+        self._label_map, probability, judged_confidence = _conclude(world, judged)
+        self.intercept_, self.dual_coef_ = ridge.on_kernel(judged.evidence.model)
+        if not all_labelled:
+            self.intercept_, self.dual_coef_ = fit_with_guesses(
+                system,
+                ridge,
+                judged.evidence.model,
+                self.regularization_,
+                self._kernel,
+                self._view.rows(X[~is_labelled]),
+                lambda raw: expit(_GUESS_SLOPE * self._log_odds(raw)),
+                _GUESS_WEIGHT,
+            )
         scores = np.zeros(Y.shape)
-        scores[is_labelled] = evidence.probability
+        scores[is_labelled] = probability
         self.loo_scores_ = scores
         row = np.repeat(np.cumsum(is_labelled) - 1, np.diff(Y.indptr))
-        confidence = judged.confidence[row, Y.indices]
+        confidence = judged_confidence[row, Y.indices]
         n_candidates = np.bincount(Y.indices, minlength=Y.shape[1])
         n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
         self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
@@ -168,7 +183,7 @@ class ClearPML(BasePML):
 
     def _choose_features(
         self, X: Features, is_labelled: BoolArray, is_candidate: BoolArray
-    ) -> tuple[View, LandmarkKernel, HeldOutRidge]:
+    ) -> tuple[View, LandmarkKernel, RidgeSystem]:
         rows = X if is_labelled.all() else X[is_labelled]
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
@@ -193,23 +208,55 @@ class ClearPML(BasePML):
             system = ridge_system(kernel, view.rows(rows), dtype=dtype)
             regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
         self.regularization_ = regularization
-        return view, kernel, system.solved(regularization)
+        return view, kernel, system
 
-    def _choose_mode(
-        self, judge: Callable[[Mode], _Judgement], is_candidate: BoolArray, can_condition: bool
-    ) -> tuple[Mode, _Judgement]:
-        several = judge("several")
-        if not can_condition or several.cardinality > _FEW:
-            return "several", several
-        single = judge("single")
-        gain = _hits(single.evidence, is_candidate) - _hits(several.evidence, is_candidate)
+    def _choose_mode(self, world: "_World") -> _Judgement:
+        several = _judge(world, "several")
+        if not world.condition or several.cardinality > _FEW:
+            return several
+        single = _judge(world, "single")
+        gain = _hits(single.evidence, world.is_candidate) - _hits(several.evidence, world.is_candidate)
         doubt = float(gain.std()) / np.sqrt(len(gain))
-        wins = gain.mean() > max(_SURE * doubt, _WORTH)
-        return ("single", single) if wins else ("several", several)
+        return single if gain.mean() > max(_SURE * doubt, _WORTH) else several
+
+    def _log_odds(self, raw: FloatArray) -> FloatArray:
+        return self._label_map.corrected(_as_log_odds(self._links.probabilities(raw)))
 
     def _scores(self, X: Features) -> FloatArray:
         raw = self._kernel.times(self._view.rows(X), self.dual_coef_) + self.intercept_
-        return self._links.probabilities(raw)
+        return np.asarray(expit(self._log_odds(raw)))
+
+
+@dataclass(frozen=True)
+class _World:
+    """What every judgement starts from.
+
+    Attributes
+    ----------
+    ridge : HeldOutRidge
+    is_candidate : bool array of shape (n_rows, n_labels)
+    first : _Evidence
+        Of the candidates themselves.
+    floor : float
+        How often a label that is not true is a candidate.
+    condition : bool
+        Whether every row is known to have a true label.
+    """
+
+    ridge: HeldOutRidge
+    is_candidate: BoolArray
+    first: _Evidence
+    floor: float
+    condition: bool
+
+    def confidence(self, chance: FloatArray, competition: float) -> FloatArray:
+        return at_least_one_true(
+            chance, self.is_candidate, self.floor, competition=competition, condition=self.condition
+        )
+
+    def target(self, confidence: FloatArray) -> FloatArray:
+        """Half of what was given stays: the judgement may be wrong, the candidates are not all."""
+        return KEPT * self.is_candidate + (1.0 - KEPT) * confidence
 
 
 def _evidence(ridge: HeldOutRidge, target: FloatArray) -> _Evidence:
@@ -220,22 +267,39 @@ def _evidence(ridge: HeldOutRidge, target: FloatArray) -> _Evidence:
     return _Evidence(links.probabilities(scores), model, links)
 
 
-def _judge(
-    ridge: HeldOutRidge, is_candidate: BoolArray, first: _Evidence, floor: float, mode: Mode, condition: bool
-) -> _Judgement:
-    options: dict[str, Any] = {"competition": COMPETITION[mode], "condition": condition}
-    chance = true_probabilities(first.probability, floor)
-    rough = at_least_one_true(chance, is_candidate, floor, **options)
-    chance_again = np.clip(_evidence(ridge, rough).probability, 1e-4, 1.0 - 1e-6)
-    confidence = at_least_one_true(chance_again, is_candidate, floor, **options)
-    # Half of what was given stays in the target: the judgement may be wrong, the candidates are not all.
-    evidence = _evidence(ridge, KEPT * is_candidate + (1.0 - KEPT) * confidence)
-    cardinality = float(confidence.sum()) / len(confidence)
-    if mode == "several":
+def _judge(world: _World, mode: Mode) -> _Judgement:
+    """Judge by the candidates' evidence, then again by that of the first judgement, and learn from it."""
+    rough = world.confidence(true_probabilities(world.first.probability, world.floor), COMPETITION[mode])
+    confidence = world.confidence(_inside(_evidence(world.ridge, rough).probability), COMPETITION[mode])
+    return _Judgement(mode, confidence, _evidence(world.ridge, world.target(confidence)))
+
+
+def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, FloatArray]:
+    """Let the labels of a row speak for each other; return the map, the predictor's scores and the confidences."""
+    several = judged.mode == "several"
+    confidence = judged.confidence
+    if several:
         # Competition orders candidates well but makes all of them too small.
-        plain = at_least_one_true(chance, is_candidate, floor, competition=0.0, condition=condition)
-        confidence = rescaled(confidence, float(plain.sum()))
-    return _Judgement(confidence, evidence, cardinality)
+        plain = world.confidence(true_probabilities(world.first.probability, world.floor), 0.0)
+        n_true = believed(float(plain.sum()), int(world.is_candidate.sum()))
+        confidence = rescaled(confidence, n_true)
+    log_odds = _as_log_odds(judged.evidence.probability)
+    step = -(-len(log_odds) // _ROWS_TO_LINK)
+    label_map = fit_label_map(log_odds[::step], world.target(confidence)[::step])
+    probability = expit(label_map.corrected(log_odds))
+    last = world.confidence(_inside(probability), COMPETITION[judged.mode])
+    both = np.where(world.is_candidate, expit((_as_log_odds(judged.confidence) + _as_log_odds(last)) / 2.0), 0.0)
+    if several:
+        return label_map, probability, rescaled(both, n_true)
+    return label_map, probability, both / np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _inside(probability: FloatArray) -> FloatArray:
+    return np.asarray(np.clip(probability, 1e-4, 1.0 - 1e-6))
+
+
+def _as_log_odds(probability: FloatArray) -> FloatArray:
+    return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
 
 
 def _hits(evidence: _Evidence, is_candidate: BoolArray) -> FloatArray:

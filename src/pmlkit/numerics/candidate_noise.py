@@ -6,12 +6,13 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import BoolArray, FloatArray
 
-__all__ = ["at_least_one_true", "noise_floor", "rescaled", "true_probabilities"]
+__all__ = ["at_least_one_true", "believed", "noise_floor", "rescaled", "true_probabilities"]
 
 _LOW_SHARE = 0.3
 _PSEUDO_ROWS = 50.0
 _QUANTILE = 0.25
 _NEVER = 1e-4
+_USUAL = 0.6  # share of true candidates above which an estimate is only half believed
 
 
 def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
@@ -90,6 +91,22 @@ def at_least_one_true(
     alone = odds / (1.0 + odds)
     none = np.exp(np.log1p(-np.minimum(alone, 1.0 - 1e-12)).sum(axis=1, keepdims=True))
     return np.asarray(np.minimum(alone / np.maximum(1.0 - none, 1e-12), 1.0))
+
+
+def believed(n_true: float, n_candidates: int) -> float:
+    """Return how many candidates to take for true when an estimate says `n_true`.
+
+    Noise that follows the features looks like truth, so an estimate errs on the high side: of what
+    lies above the share of true candidates that is usual in noisy tags, half is believed.
+
+    Examples
+    --------
+    >>> from pmlkit.numerics.candidate_noise import believed
+    >>> believed(50.0, 100), believed(80.0, 100)
+    (50.0, 70.0)
+    """
+    usual = _USUAL * n_candidates
+    return n_true if n_true <= usual else (n_true + usual) / 2.0
 
 
 def rescaled(confidence: FloatArray, wanted: float) -> FloatArray:

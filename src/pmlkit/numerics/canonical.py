@@ -15,6 +15,7 @@ __all__ = ["CanonicalProblem", "canonical_problem", "plain_rows"]
 Table = TypeVar("Table", bound=NDArray[Any])
 
 _ODD = np.uint64(0xD6E8FEB86659FD93)
+_MOST_TIES = 50  # of mirrored twins that are resolved one by one
 # Sparse rows with fewer cells than this are made dense (32 megabytes in double precision).
 _SMALL = 1 << 22
 
@@ -113,16 +114,35 @@ def plain_rows(X: Features, *, dense: bool = False) -> Any:
 
 def _content_order(X: Features, Y: CSR) -> tuple[IntArray, IntArray]:
     columns = sparse.csc_array(Y)
-    row_key = _stirred(row_hash(X, precision=np.float32))
-    # Twice back and forth, so that twins are told apart by what their labels have in common with others.
-    for _ in range(2):
-        label_key = _stirred(_sums(row_key[columns.indices], columns.indptr))
-        row_key = _stirred(row_key + _sums(label_key[Y.indices], Y.indptr))
+    row_key = _refined(_stirred(row_hash(X, precision=np.float32)), Y, columns)
+    own_labels = _sums(_stirred(Y.indices.astype(np.uint64)), Y.indptr)
+    for _ in range(_MOST_TIES):
+        tied = _tied_row(row_key, own_labels)
+        if tied is None:
+            break
+        # Twins whose labels only mirror each other: whichever comes first, the other ones follow from it.
+        row_key[tied] += np.uint64(1)
+        row_key = _refined(row_key, Y, columns)
     rows = np.argsort(row_key, kind="stable")
     place = np.empty(len(rows), dtype=np.uint64)
     place[rows] = np.arange(len(rows), dtype=np.uint64)
     labels = np.argsort(_sums(_stirred(place)[columns.indices], columns.indptr), kind="stable")
     return rows, labels
+
+
+def _refined(row_key: NDArray[np.uint64], Y: CSR, columns: CSR) -> NDArray[np.uint64]:
+    """Let twice back and forth go what rows and labels know of each other: twins are told apart by their labels."""
+    for _ in range(2):
+        label_key = _stirred(_sums(row_key[columns.indices], columns.indptr))
+        row_key = _stirred(row_key + _sums(label_key[Y.indices], Y.indptr))
+    return row_key
+
+
+def _tied_row(row_key: NDArray[np.uint64], own_labels: NDArray[np.uint64]) -> int | None:
+    """Return a row that another one with other labels cannot be told from, of the first such group."""
+    order = np.lexsort((own_labels, row_key))
+    same = (row_key[order][1:] == row_key[order][:-1]) & (own_labels[order][1:] != own_labels[order][:-1])
+    return int(order[np.argmax(same)]) if same.any() else None
 
 
 def _stirred(key: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from pmlkit._typing import CSR, FloatArray
-from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.products import cells_of_product, transposed_product
+from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.similarity import RowSimilarity
 
 __all__ = ["ConfidenceProblem", "ConfidenceState", "Fitted", "multiplicative_step", "projected_step"]

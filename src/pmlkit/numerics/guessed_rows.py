@@ -1,0 +1,82 @@
+"""Let rows without candidates take part in a regression, with what it says of them itself."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from pmlkit._typing import Features, FloatArray
+from pmlkit.numerics.held_out_ridge import HeldOutRidge, RidgeSystem
+from pmlkit.numerics.landmarks import LandmarkKernel, row_blocks
+
+__all__ = ["fit_with_guesses"]
+
+
+def fit_with_guesses(
+    system: RidgeSystem,
+    ridge: HeldOutRidge,
+    model: tuple[FloatArray, FloatArray],
+    regularization: float,
+    kernel: LandmarkKernel,
+    X: Features,
+    guess: Callable[[FloatArray], FloatArray],
+    weight: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Fit the regression again to its own rows and to others, whose targets follow from their scores.
+
+    Parameters
+    ----------
+    system, ridge, model : RidgeSystem, HeldOutRidge, tuple
+        The regression and its answer for some targets.
+    regularization : float
+    kernel : LandmarkKernel
+    X : dense array or CSR array of float64 of shape (n_rows, n_features)
+        The other rows.
+    guess : callable
+        Makes targets of the model's scores.
+    weight : float
+        Of one such row; the regression's own rows weigh one.
+
+    Returns
+    -------
+    intercept, dual_coef : arrays
+        On the kernel with the landmarks, as `HeldOutRidge.on_kernel` has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.guessed_rows import fit_with_guesses
+    >>> from pmlkit.numerics.held_out_ridge import ridge_system
+    >>> from pmlkit.numerics.landmarks import LandmarkKernel
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> kernel = LandmarkKernel(X, 1.0, linear=False)
+    >>> system = ridge_system(kernel, X)
+    >>> ridge = system.solved(0.1)
+    >>> model = ridge.fit(X[:, :1])
+    >>> weightless = fit_with_guesses(system, ridge, model, 0.1, kernel, X[:5], np.sign, 0.0)
+    >>> bool(np.allclose(weightless[1], ridge.on_kernel(model)[1]))
+    True
+    """
+    intercept, dual = ridge.on_kernel(model)
+    n_own, n_others = len(ridge.design), X.shape[0]
+    total, gram = np.zeros_like(system.mean), np.zeros_like(system.gram)
+    target_total, moments = np.zeros_like(intercept), np.zeros_like(dual)
+    for rows in row_blocks(n_others, len(total)):
+        block = kernel(X[rows])
+        target = guess(block @ dual + intercept)
+        total += block.sum(axis=0)
+        gram += block.T @ block
+        target_total += target.sum(axis=0)
+        moments += block.T @ target
+    # Both groups' moments about their own means, and what lies between the means.
+    mean, target_mean = total / n_others, target_total / n_others
+    gram -= n_others * np.outer(mean, mean)
+    moments -= n_others * np.outer(mean, target_mean)
+    shift, target_shift = mean - system.mean, target_mean - model[0]
+    share = weight * n_others / (n_own + weight * n_others)
+    gram = system.gram + weight * gram + n_own * share * np.outer(shift, shift)
+    moments = (
+        ridge.factor @ model[1].astype(np.float64) + weight * moments + n_own * share * np.outer(shift, target_shift)
+    )
+    dual = linalg.solve(gram + regularization * system.own, moments, assume_a="pos", check_finite=False)
+    return model[0] + share * target_shift - (system.mean + share * shift) @ dual, dual
