@@ -10,8 +10,8 @@ from sklearn.neighbors import NearestNeighbors
 from pmlkit import PMLLFC, CandidateLogistic, MLkNN
 from pmlkit.methods import all_methods
 from pmlkit.methods.thresholds import fit_threshold
+from pmlkit.numerics.basis import eigenbasis
 from pmlkit.numerics.folds import content_folds
-from pmlkit.numerics.low_rank import eigenbasis
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.scaling import column_scale, scaled
@@ -114,9 +114,9 @@ def test_projection_of_huge_values():
 
 
 def test_one_hot_features_too_large_to_diagonalise(monkeypatch):
-    from pmlkit.numerics import low_rank
+    from pmlkit.numerics import basis
 
-    monkeypatch.setattr(low_rank, "LARGEST_DIAGONALISED", 5)
+    monkeypatch.setattr(basis, "LARGEST_DIAGONALISED", 5)
     X = sparse.csr_array(np.eye(10)[np.arange(40) % 10])
     assert eigenbasis(X, center=True).largest > 0
     assert eigenbasis(sparse.csr_array((40, 10)), center=True).largest == 0.0

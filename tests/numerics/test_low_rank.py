@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from pmlkit.numerics import basis as bases
 from pmlkit.numerics import low_rank
-from pmlkit.numerics.low_rank import eigenbasis, fit_low_rank
+from pmlkit.numerics.basis import eigenbasis
+from pmlkit.numerics.low_rank import fit_low_rank
 from pmlkit.numerics.prox import nuclear_prox
 
 
@@ -80,7 +82,7 @@ def test_hundreds_of_labels_use_the_subspace_and_stay_exact(monkeypatch):
 def test_without_diagonalising(shape, monkeypatch):
     X, P = problem(*shape, 3)
     W, _ = solve(X, P, 1.0, tol=1e-10)
-    monkeypatch.setattr(low_rank, "LARGEST_DIAGONALISED", 5)
+    monkeypatch.setattr(bases, "LARGEST_DIAGONALISED", 5)
     plain, fit = solve(sparse.csr_array(X), P, 1.0, tol=1e-10, max_iter=50_000)
     assert fit.gap <= 1e-10
     assert_allclose(plain, W, atol=1e-4 * np.abs(W).max())

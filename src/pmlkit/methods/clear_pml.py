@@ -254,10 +254,6 @@ class _World:
             chance, self.is_candidate, self.floor, competition=competition, condition=self.condition
         )
 
-    def target(self, confidence: FloatArray) -> FloatArray:
-        """Half of what was given stays: the judgement may be wrong, the candidates are not all."""
-        return KEPT * self.is_candidate + (1.0 - KEPT) * confidence
-
 
 def _evidence(ridge: HeldOutRidge, target: FloatArray) -> _Evidence:
     model = ridge.fit(target)
@@ -271,7 +267,7 @@ def _judge(world: _World, mode: Mode) -> _Judgement:
     """Judge by the candidates' evidence, then again by that of the first judgement, and learn from it."""
     rough = world.confidence(true_probabilities(world.first.probability, world.floor), COMPETITION[mode])
     confidence = world.confidence(_inside(_evidence(world.ridge, rough).probability), COMPETITION[mode])
-    return _Judgement(mode, confidence, _evidence(world.ridge, world.target(confidence)))
+    return _Judgement(mode, confidence, _evidence(world.ridge, _target(world.is_candidate, confidence)))
 
 
 def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, FloatArray]:
@@ -285,13 +281,19 @@ def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, 
         confidence = rescaled(confidence, n_true)
     log_odds = _as_log_odds(judged.evidence.probability)
     step = -(-len(log_odds) // _ROWS_TO_LINK)
-    label_map = fit_label_map(log_odds[::step], world.target(confidence)[::step])
-    probability = expit(label_map.corrected(log_odds))
+    label_map = fit_label_map(log_odds[::step], _target(world.is_candidate[::step], confidence[::step]))
+    probability = label_map.corrected(log_odds)
+    expit(probability, out=probability)
     last = world.confidence(_inside(probability), COMPETITION[judged.mode])
     both = np.where(world.is_candidate, expit((_as_log_odds(judged.confidence) + _as_log_odds(last)) / 2.0), 0.0)
     if several:
         return label_map, probability, rescaled(both, n_true)
-    return label_map, probability, both / np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
+    return label_map, probability, both / np.maximum(both.sum(axis=1, keepdims=True), 1e-12)
+
+
+def _target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArray:
+    """Half of what was given stays: the judgement may be wrong, the candidates are not all."""
+    return np.asarray(np.where(is_candidate, KEPT + (1.0 - KEPT) * confidence, 0.0))
 
 
 def _inside(probability: FloatArray) -> FloatArray:

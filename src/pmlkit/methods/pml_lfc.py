@@ -11,9 +11,7 @@ are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to
 """
 
 import logging
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -25,149 +23,16 @@ from pmlkit._random import generator
 from pmlkit._typing import CSR, Features, FloatArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.confidence_step import (
-    ConfidenceProblem,
-    ConfidenceState,
-    Fitted,
-    multiplicative_step,
-    projected_step,
-)
+from pmlkit.numerics.basis import eigenbasis
 from pmlkit.numerics.gaussian import mean_distance
-from pmlkit.numerics.low_rank import Basis, LowRankFit, eigenbasis, fit_low_rank
-from pmlkit.numerics.products import cells_of_product
+from pmlkit.numerics.lfc_solver import Prepared, coefficients_of, solve
+from pmlkit.numerics.low_rank import LowRankFit
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-from pmlkit.numerics.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
+from pmlkit.numerics.similarity import Compare, KernelApprox, row_similarity
 
 __all__ = ["PMLLFC"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """What does not depend on alpha, beta and lambda."""
-
-    X: Features
-    Y: CSR
-    weight: FloatArray
-    basis: Basis
-    intercept: bool
-    similarity: RowSimilarity
-    width: float
-    key: str | None
-
-
-@dataclass(frozen=True)
-class _Solution:
-    low_rank: LowRankFit
-    state: ConfidenceState
-    objective: FloatArray
-    n_iter: int
-
-
-def _solve(
-    data: _Prepared,
-    *,
-    alpha: float,
-    beta: float,
-    row_sum_weight: float,
-    row_sum: str,
-    joint: bool,
-    max_iter: int,
-    tol: float,
-    w_tol: float,
-    progress: Progress,
-    start: tuple[LowRankFit, FloatArray] | None = None,
-) -> _Solution:
-    """Alternate predictor and confidences (algorithm 1 of the paper), the objective never rising.
-
-    `start` holds a solution and confidences of an earlier problem on the same data.
-    """
-    problem = ConfidenceProblem(
-        data.Y, data.weight, data.similarity, beta, row_sum_weight if row_sum == "penalty" else 0.0
-    )
-    state = problem.state(problem.uniform() if start is None else start[1])
-    step = 1.0
-
-    def improve(state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
-        nonlocal step
-        if row_sum == "penalty":
-            return multiplicative_step(problem, state, fitted)
-        state, step = projected_step(problem, state, fitted, 2.0 * step)
-        return state
-
-    def predictor(state: ConfidenceState, start: LowRankFit | None, tol: float) -> LowRankFit:
-        target = data.basis.project(problem.matrix(state.confidence))
-        level = _level(data, state)
-        norm2 = float(data.weight @ state.row_norm2 - data.weight.sum() * (level @ level))
-        return fit_low_rank(data.basis, target, norm2, alpha, start=start, tol=tol)
-
-    if not joint:
-        return _solve_apart(improve, problem, state, predictor, max_iter, tol, w_tol, progress)
-    low_rank = predictor(state, None if start is None else start[0], _rough(w_tol))
-    fitted = _fitted(data, low_rank, state)
-    trace = [problem.value(state, fitted) + alpha * low_rank.nuclear_norm]
-    for n_iter in range(1, max_iter + 1):
-        state = improve(state, fitted)
-        after_confidences = problem.value(state, fitted) + alpha * low_rank.nuclear_norm
-        last = progress.step() or n_iter == max_iter or abs(trace[-1] - after_confidences) <= tol * abs(trace[-1])
-        refitted = predictor(state, low_rank, w_tol if last else _rough(w_tol))
-        new_fitted = _fitted(data, refitted, state)
-        after_predictor = problem.value(state, new_fitted) + alpha * refitted.nuclear_norm
-        if after_predictor <= after_confidences:
-            low_rank, fitted = refitted, new_fitted
-        trace += [after_confidences, min(after_predictor, after_confidences)]
-        if last:
-            break
-    return _Solution(low_rank, state, np.asarray(trace), n_iter)
-
-
-def _solve_apart(
-    improve: Callable[[ConfidenceState, Fitted | None], ConfidenceState],
-    problem: ConfidenceProblem,
-    state: ConfidenceState,
-    predictor: Callable[[ConfidenceState, LowRankFit | None, float], LowRankFit],
-    max_iter: int,
-    tol: float,
-    w_tol: float,
-    progress: Progress,
-) -> _Solution:
-    """Run the ablation nJ: the confidences to the end, without a predictor, then the predictor."""
-    trace = [problem.value(state, None)]
-    while len(trace) <= max_iter:
-        state = improve(state, None)
-        trace.append(problem.value(state, None))
-        if progress.step() or abs(trace[-2] - trace[-1]) <= tol * abs(trace[-2]):
-            break
-    return _Solution(predictor(state, None, w_tol), state, np.asarray(trace), len(trace) - 1)
-
-
-def _rough(w_tol: float) -> float:
-    """Return the tolerance until the last step: confidences listen to the predictor only a little."""
-    return min(100.0 * w_tol, 1e-2)
-
-
-def _level(data: _Prepared, state: ConfidenceState) -> FloatArray:
-    """Return the mean confidence of each label, which an intercept takes; zeros without one."""
-    if not data.intercept:
-        return np.zeros(data.Y.shape[1])
-    cell_weight = np.repeat(data.weight, np.diff(data.Y.indptr))
-    total = np.bincount(data.Y.indices, weights=cell_weight * state.confidence, minlength=data.Y.shape[1])
-    return np.asarray(total / data.weight.sum())
-
-
-def _fitted(data: _Prepared, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
-    coefficients, intercept = _coefficients(data, low_rank, state)
-    level = _level(data, state)
-    # Centred features: the predictor's part and the level do not mix.
-    norm2 = float(np.vdot(low_rank.solution, data.basis.gram(low_rank.solution)))
-    norm2 += float(data.weight.sum() * (level @ level))
-    return Fitted(cells_of_product(data.X, coefficients, data.Y) + intercept[data.Y.indices], norm2)
-
-
-def _coefficients(data: _Prepared, low_rank: LowRankFit, state: ConfidenceState) -> tuple[FloatArray, FloatArray]:
-    coefficients = data.basis.coefficients(low_rank.solution)
-    return coefficients, _level(data, state) - data.basis.mean @ coefficients
 
 
 class PMLLFC(BasePML):
@@ -368,7 +233,7 @@ class PMLLFC(BasePML):
         total = data.weight.sum()
         beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
         scale = 0.01 * np.sqrt(data.basis.norm2) if self.alpha_scale == "frobenius" else 1.0
-        solution = _solve(
+        solution = solve(
             data,
             alpha=float(self.alpha * scale),
             beta=beta,
@@ -378,10 +243,10 @@ class PMLLFC(BasePML):
             max_iter=self.max_iter,
             tol=self.tol,
             w_tol=self.w_tol,
-            progress=progress,
+            stop=progress.step,
             start=start,
         )
-        self.coef_, self.intercept_ = _coefficients(data, solution.low_rank, solution.state)
+        self.coef_, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
         self.rank_ = solution.low_rank.rank
         self.bandwidth_ = data.width
         self.kernel_approx_ = data.similarity.chosen
@@ -394,7 +259,7 @@ class PMLLFC(BasePML):
 
     def _prepare(
         self, X: Features, Y: CSR, sample_weight: FloatArray | None
-    ) -> tuple[_Prepared, tuple[LowRankFit, FloatArray] | None]:
+    ) -> tuple[Prepared, tuple[LowRankFit, FloatArray] | None]:
         """Do all that alpha and beta do not change; with `warm_start`, only once for the same data."""
         key = None
         if self.warm_start:
@@ -418,7 +283,7 @@ class PMLLFC(BasePML):
             similarity = row_similarity(
                 X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
             )
-        return _Prepared(X, Y, weight, basis.result(), self.fit_intercept, similarity, width, key), None
+        return Prepared(X, Y, weight, basis.result(), self.fit_intercept, similarity, width, key), None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):

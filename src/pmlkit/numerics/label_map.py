@@ -38,8 +38,14 @@ class LabelMap:
     offset: FloatArray
 
     def corrected(self, log_odds: FloatArray) -> FloatArray:
-        """Return the corrected log odds."""
-        return np.asarray(log_odds + ((log_odds - self.mean) / self.spread) @ self.weights + self.offset)
+        """Return the corrected log odds, in the precision of the given ones."""
+        kind = log_odds.dtype
+        # The mean's own share is a constant: so the large array is neither shifted nor copied.
+        weights = self.weights / self.spread[:, None]
+        corrected = log_odds @ weights.astype(kind)
+        corrected += log_odds
+        corrected += (self.offset - self.mean @ weights).astype(kind)
+        return np.asarray(corrected)
 
 
 def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
@@ -68,6 +74,7 @@ def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
     >>> bool(label_map.weights[0, 1] > 0.5 > abs(label_map.weights[0, 0]))
     True
     """
+    log_odds = log_odds.astype(np.float64, copy=False)
     mean, spread = log_odds.mean(axis=0), log_odds.std(axis=0) + 1e-9
     units = (log_odds - mean) / spread
     n_labels = units.shape[1]
