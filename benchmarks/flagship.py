@@ -27,6 +27,7 @@ from pmlkit.methods import all_methods, clear_pml
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
 from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.label_map import LabelMap
 from pmlkit.numerics.views import possible_weightings
 
 SETS = (
@@ -209,6 +210,8 @@ def quality(table, rivals) -> None:
 ABLATIONS = {
     "all of it": {},
     "no curve a label": {"fit_links": lambda scores, target: _Identity()},
+    "labels do not speak for each other": {"fit_label_map": lambda log_odds, target: _identity_map(log_odds.shape[1])},
+    "high estimates believed": {"believed": lambda n_true, n_candidates: n_true},
     "no competition": {"COMPETITION": {"several": 0.0, "single": 1.0}},
     "never one label a row": {"_FEW": -1.0},
     "candidates alone (no confidences)": {"KEPT": 1.0},
@@ -223,9 +226,15 @@ class _Identity:
         return np.clip(scores, 1e-6, 1 - 1e-6)
 
 
+def _identity_map(n_labels):
+    zeros = np.zeros(n_labels)
+    return LabelMap(zeros, np.ones(n_labels), np.zeros((n_labels, n_labels)), zeros)
+
+
 def ablation(names, splits) -> None:
     """Print what each step brings: all of it, and each one off in turn."""
-    print("step                                 average precision   cleaning AUC")
+    measures = ("average_precision", "cleaning_auc", "hamming_loss", "micro_f1")
+    print("step".ljust(38) + "".join(f"{measure:>19s}" for measure in measures))
     for title, changes in ABLATIONS.items():
         found = []
         options = {"n_landmarks": 500} if title.startswith("500") else {}
@@ -234,9 +243,8 @@ def ablation(names, splits) -> None:
                 for seed in range(splits):
                     parts = split(data, kind, ratio, seed)
                     measured, _ = measure_clear(*parts, **options)
-                    found.append([measured["average_precision"], measured["cleaning_auc"]])
-        precision, auc = np.mean(found, axis=0)
-        print(f"  {title:36s} {precision:.4f}           {auc:.4f}", flush=True)
+                    found.append([measured[measure] for measure in measures])
+        print(f"  {title:36s}" + "".join(f"{value:19.4f}" for value in np.mean(found, axis=0)), flush=True)
 
 
 def semi(names, splits) -> None:

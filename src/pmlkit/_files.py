@@ -4,12 +4,17 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["check_target", "replacing"]
+__all__ = ["check_target", "replacing", "together"]
+
+# Files that are written but not yet in their places: (where it is, where it belongs, what the user calls it).
+_Held = list[tuple[Path, Path, str]]
+_held: ContextVar[_Held | None] = ContextVar("_held", default=None)
 
 
 def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
@@ -46,7 +51,40 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
         raise DataError(f"{str(target.parent)!r} is a file, so nothing can be put in it: choose another folder.")
     if not target.parent.is_dir():
         raise DataError(f"There is no folder {str(target.parent)!r}: make it first, or choose another.")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise DataError(f"Nothing can be written in the folder {str(target.parent)!r}: choose another.")
     return target
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Let all files that `replacing` writes inside take their places at the end, or none of them.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit._files import replacing, together
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with together():
+    ...         with replacing(pathlib.Path(folder, "a.txt")) as stream:
+    ...             _ = stream.write(b"first")
+    ...         before = pathlib.Path(folder, "a.txt").exists()
+    ...     before, pathlib.Path(folder, "a.txt").exists()
+    (False, True)
+    """
+    held: _Held = []
+    token = _held.set(held)
+    try:
+        yield
+        for temporary, target, name in held:
+            try:
+                temporary.replace(target)
+            except OSError as error:
+                raise _not_written(name, error) from error
+    finally:
+        _held.reset(token)
+        for temporary, _, _ in held:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -56,7 +94,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : path
-        Where the file is to be; what is there is replaced. A link keeps pointing to the file.
+        Where the file is to be; what is there is replaced. A link keeps pointing to the file. Inside `together`
+        the file takes its place when that ends.
 
     Examples
     --------
@@ -79,9 +118,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(target)
+        held = _held.get()
+        if held is None:
+            temporary.replace(target)
+        else:
+            held.append((temporary, target, str(path)))
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            raise DataError(f"{str(path)!r} could not be written: {error.strerror or error}.") from error
+            raise _not_written(str(path), error) from error
         raise
+
+
+def _not_written(path: str, error: OSError) -> DataError:
+    return DataError(f"{path!r} could not be written: {error.strerror or error}.")

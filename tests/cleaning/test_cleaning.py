@@ -15,6 +15,7 @@ from pmlkit import CandidateLogistic, MLkNN
 from pmlkit.cleaning import LabelCleaner, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability
 from pmlkit.cleaning.evidence import cross_fit
+from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
 from pmlkit.cleaning.reasons import companions
 from pmlkit.data import load_digit_strips
@@ -233,6 +234,34 @@ def test_most_similar_equals_brute_force():
         found, similarity = most_similar(table, rows, k=5)
         assert (found == np.argsort(-cosine[rows], axis=1)[:, :5]).all()
         assert np.allclose(similarity, np.sort(cosine[rows], axis=1)[:, ::-1][:, :5])
+
+
+def test_equally_similar_rows_come_by_their_number(monkeypatch):
+    monkeypatch.setattr("pmlkit.cleaning.neighbors._BLOCK_ROWS", 7)
+    monkeypatch.setattr("pmlkit.cleaning.neighbors._ASKING_ROWS", 2)
+    X = np.eye(4)[np.arange(30) % 4]
+    X[:, 3] *= -1  # two rows of the last kind are alike, too
+    X[8] = [1.0, 1.0, 0.0, 0.0]
+    for table in (X, sparse.csr_array(X)):
+        found, similarity = most_similar(table, np.array([0, 3, 8]), k=9)
+        assert found[0].tolist() == [4, 12, 16, 20, 24, 28, 8, 1, 2]
+        assert found[1].tolist() == [7, 11, 15, 19, 23, 27, 0, 1, 2]
+        assert found[2].tolist() == [0, 1, 4, 5, 9, 12, 13, 16, 17]
+        assert np.allclose(similarity[0], [1, 1, 1, 1, 1, 1, np.sqrt(0.5), 0, 0])
+        assert most_similar(table, np.array([0]), k=0)[0].shape == (1, 0)
+
+
+def test_evidence_that_says_nothing_is_refused(strips):
+    rng = np.random.default_rng(0)
+    Y = sparse.csr_array(rng.random((2000, 5)) < 0.3)
+    signal = Y.toarray() + rng.normal(size=Y.shape)
+    assert foretells(signal, Y)
+    assert not foretells(-signal, Y)
+    assert not foretells(np.full(Y.shape, 0.3), Y)
+    hits = [foretells(rng.random(Y.shape), Y) for _ in range(200)]
+    assert 0.01 < np.mean(hits) < 0.12
+    with pytest.raises(ValueError, match="do not foretell the labels"):
+        clean(np.ones((300, 3)), strips.Y[:300], method="CandidateLogistic")
 
 
 def test_twins_are_found_identical_or_nearly_so():

@@ -30,7 +30,7 @@ def test_numbers_on_the_page_are_those_of_the_result(strips):
     rates = [line["rate"] for line in summary["labels"]]
     assert rates == sorted(rates, reverse=True)
     page = render_report(summary)
-    assert f"{100 * summary['noise']['rate']:.0f} %" in page
+    assert f"{100 * summary['noise']['rate']:.0f}\u00a0%" in page
     assert page.count("data:image/png;base64,") >= 24
 
 

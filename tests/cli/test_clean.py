@@ -7,21 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-TOPICS = ("cook", "travel", "music", "sport")
+from post_tables import TOPICS, make_posts
 
 
 @pytest.fixture(scope="module")
 def posts():
-    """Rows of (id, body, tags, true tags): words tell the topic, four in ten rows have a false tag."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for i in range(240):
-        true = sorted(rng.choice(4, size=rng.integers(1, 3), replace=False).tolist())
-        given = set(true) | ({int(rng.integers(4))} if rng.random() < 0.4 else set())
-        words = [f"{TOPICS[k]}{rng.integers(8)}" for k in true for _ in range(4)]
-        body = " ".join(rng.permutation([*words, *(f"word{j}" for j in rng.integers(30, size=4))]))
-        rows.append((f"p{i}", body, [TOPICS[k] for k in sorted(given)], [TOPICS[k] for k in true]))
-    return rows
+    return make_posts()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from pmlkit._files import check_target, replacing
+from pmlkit._files import check_target, replacing, together
 from pmlkit.exceptions import DataError
 
 
@@ -54,3 +54,43 @@ def test_targets_that_cannot_be(tmp_path):
 def test_a_folder_that_vanished_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match="Nothing can be written"), replacing(tmp_path / "gone" / "file"):
         pass
+
+
+def test_files_written_together_appear_together_or_not_at_all(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("old")
+
+    def write_both(error=None):
+        with together():
+            for target in (first, second):
+                with replacing(target) as stream:
+                    stream.write(b"new")
+            assert first.read_text() == "old"
+            if error is not None:
+                raise error
+
+    for error in (KeyboardInterrupt(), DataError("no")):
+        with pytest.raises(type(error)):
+            write_both(error)
+        assert first.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [first]
+    write_both()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"first": "new", "second": "new"}
+    with replacing(first) as stream:
+        stream.write(b"alone")
+    assert first.read_text() == "alone"
+
+
+def test_a_place_that_vanishes_before_the_end_is_one_sentence(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def put_a_folder_there():
+        with together():
+            with replacing(folder / "file") as stream:
+                stream.write(b"new")
+            (folder / "file").mkdir()
+
+    with pytest.raises(DataError, match="could not be written"):
+        put_a_folder_there()
+    assert [path.name for path in folder.iterdir()] == ["file"]

@@ -68,7 +68,9 @@ def test_only_the_changed_cell_differs_and_keeps_its_quotes():
     [
         (b"", "empty"),
         (b"a,a\n1,2\n", "more than once"),
-        (b"a,b\n1\xff,2\n", "not in utf-8"),
+        (b"a,b\n1,2\n1\xff,2\n", "line 3 is not in utf-8, it has the byte 0xff"),
+        (b'a,b\n1,2\n"1,2\n3,4\n', "row in line 3 never ends: it has a quotation mark"),
+        (b'"a,b\n1,2\n', "row in line 1 never ends: it has a quotation mark"),
         (b"a,b\n1,2,3\n", "3 cells"),
         (b"a,b\n\x001,2\n", "zero byte"),
     ],
@@ -84,6 +86,64 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch):
         TextTable(io.BytesIO(b"a,b\n" + b"x" * 5000))
     with pytest.raises(DataError, match="quotation mark"):
         TextTable(io.BytesIO(b'a,b\n"x,1\n' + b"y,2\n" * 500))
+
+
+def test_a_cell_of_very_many_lines_takes_no_longer_than_its_length():
+    """Counting all its quotation marks anew with every line took hours for 200 MB."""
+    raw = b'a,b\n"' + b'one ""line""\n' * 200_000 + b'",1\n2,3\n'
+    table = TextTable(io.BytesIO(raw))
+    assert [len(cell) for cell in table.cells(["a"])["a"]] == [200_000 * 11, 1]
+    assert written(table, {}) == raw
+
+
+def test_quotation_marks_inside_bare_cells_are_plain_signs():
+    """Tab-separated files are often written without any quoting."""
+    raw = b'body\ttags\n5" nails\ta;b\n"quoted ""one""\nand two"\tb\n6" and "7\tb;c\n'
+    table = TextTable(io.BytesIO(raw), delimiter="\t")
+    assert table.cells(["body"])["body"] == ['5" nails', 'quoted "one"\nand two', '6" and "7']
+    assert written(table, {"tags": {0: "b"}}) == raw.replace(b"a;b", b"b")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-be", "cp1252", "shift_jis"])
+def test_no_mark_is_added_to_files_that_have_none(encoding):
+    bare = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
+    raw = "body,tags\r\nx,a;b\r\n".encode(bare)
+    table = TextTable(io.BytesIO(raw), encoding=encoding)
+    assert table.cells(["tags"]) == {"tags": ["a;b"]}
+    assert written(table, {}) == raw
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_marks_are_kept_and_say_the_encoding(encoding):
+    raw = "body,tags\r\né,a;b\r\n".encode(encoding)
+    table = TextTable(io.BytesIO(raw))
+    assert table.cells(["body"]) == {"body": ["é"]}
+    assert written(table, {}) == raw
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "base64", "klingon"])
+def test_encodings_that_are_none_are_refused(encoding):
+    with pytest.raises(ValueError, match="name of a text encoding"):
+        TextTable(io.BytesIO(b"a\n1\n"), encoding=encoding)
+
+
+def test_a_long_text_in_arff_takes_no_more_memory_than_a_few_copies():
+    """The pattern of quoted texts kept a way back for every letter: 200 MB took all the memory there was."""
+    import tracemalloc
+
+    text = b"@relation r\n@attribute body string\n@attribute red {0,1}\n@data\n'" + b"word " * 400_000 + b"',1\n"
+    tracemalloc.start()
+    table = ArffTable(io.BytesIO(text))
+    assert len(table.cells(["body"])["body"][0]) == 2_000_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * len(text)
+
+
+def test_an_arff_line_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr("pmlkit.tables.arff_table._MAX_LINE", 1000)
+    with pytest.raises(DataError, match="line 3 is longer than"):
+        ArffTable(io.BytesIO(b"@relation r\n@attribute a real\n" + b"%" * 2000))
 
 
 def test_json_lines_keep_every_byte_but_the_value():
@@ -162,6 +222,8 @@ def test_near_equal_names_are_merged_on_demand_into_the_most_frequent():
         ("tags\na\na\n", ["tags"], {}, "only one label"),
         ("tags,x\n,1\n,1\n", ["tags"], {}, "no label in any row"),
         ("tags\na|b\nb|c\n", ["tags"], {}, r"sep='\|'"),
+        ("tags,x\n\"['a', 'b']\",1\n['a'],2\n", ["tags"], {}, "lists written as text"),
+        ("x,tags\n1,a;b\n2,b\n", ["colour"], {}, "Is it 'tags'"),
         ("t_a,t_b\n1,0\n2,1\n", ["t_*"], {}, "must hold 0 or 1"),
         ("t_a,t_b\n1,0\n,1\n", ["t_*"], {}, "is empty in row 1"),
     ],

@@ -123,7 +123,8 @@ def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
     share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
     frequency = np.log(share[Y.indices])
     sizes = np.diff(Y.indptr)
-    separation = float(logit(np.clip(_separation(scores, Y, row), 0.02, 0.999)))
+    # Below one half there is no evidence, and the map has never seen any such set.
+    separation = float(logit(np.clip(_separation(scores, Y, row), 0.5, 0.999)))
     noise = float(logit(np.clip(posterior.mean(), 0.01, 0.99)))
     single = {
         "odds": odds,

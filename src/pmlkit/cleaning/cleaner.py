@@ -15,6 +15,7 @@ from pmlkit._arrays import as_csr
 from pmlkit._typing import FloatArray
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.evidence import cross_fit, resolve_method
+from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.data._checks import as_ids, as_media, frame_names
 from pmlkit.methods import labels as containers
@@ -104,6 +105,11 @@ def clean(
         )
     part = as_csr(candidates[:, judged])
     evidence = cross_fit(resolve_method(method), X, part, n_folds=n_folds, on_fit=on_fit)
+    if not foretells(evidence.scores, part):
+        raise ValueError(
+            "The features do not foretell the labels any better than chance, so no label can be judged by them: choose "
+            "others."
+        )
     doubt = np.zeros(candidates.nnz)
     doubt[np.isin(candidates.indices, judged)] = false_probability(evidence.scores, part)
     scores = evidence.scores

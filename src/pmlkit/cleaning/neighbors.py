@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +16,7 @@ from pmlkit.numerics.scaling import scaled
 __all__ = ["Twins", "most_similar", "twins_that_differ"]
 
 _BLOCK_ROWS = 50_000
+_ASKING_ROWS = 200
 _N_BANDS, _BITS = 4, 20
 _SAME = 0.98  # cosine from which two rows are near-duplicates
 
@@ -67,17 +69,41 @@ def most_similar(X: Features, rows: IntArray, k: int = 10) -> tuple[IntArray, Fl
     asking = scaled(X[rows], "unit")
     best = np.full((len(rows), k), -np.inf)
     found = np.full((len(rows), k), -1)
-    for first in range(0, X.shape[0], _BLOCK_ROWS):
+    for first in range(0, X.shape[0], _BLOCK_ROWS) if k else ():
         block = scaled(X[first : first + _BLOCK_ROWS], "unit")
-        cosine = asking @ block.T
-        cosine = cosine.toarray() if sparse.issparse(cosine) else np.asarray(cosine)
-        inside = (rows >= first) & (rows < first + block.shape[0])
-        cosine[np.flatnonzero(inside), rows[inside] - first] = -np.inf
-        both = np.hstack([best, cosine])
-        number = np.hstack([found, np.broadcast_to(np.arange(first, first + block.shape[0]), cosine.shape)])
-        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        best, found = np.take_along_axis(both, order, 1), np.take_along_axis(number, order, 1)
+        for start in range(0, len(rows), _ASKING_ROWS):
+            cosine = asking[start : start + _ASKING_ROWS] @ block.T
+            for i in range(cosine.shape[0]):
+                value, number = _candidates(cosine, i, k)
+                number = number + first
+                other = number != rows[start + i]
+                best[start + i], found[start + i] = _highest(
+                    np.append(best[start + i], value[other]), np.append(found[start + i], number[other]), k
+                )
     return found, best
+
+
+def _candidates(cosine: Any, i: int, k: int) -> tuple[FloatArray, IntArray]:
+    """Return the entries of a row, and their columns; of a sparse row the positive ones, if there are enough."""
+    if not sparse.issparse(cosine):
+        return cosine[i], np.arange(cosine.shape[1])
+    part = slice(cosine.indptr[i], cosine.indptr[i + 1])
+    value, column = cosine.data[part], cosine.indices[part]
+    positive = value > 0
+    if positive.sum() > k:
+        return value[positive], column[positive]
+    line = np.zeros(cosine.shape[1], dtype=value.dtype)
+    line[column] = value
+    return line, np.arange(len(line))
+
+
+def _highest(value: FloatArray, number: IntArray, k: int) -> tuple[FloatArray, IntArray]:
+    """Return the `k` highest values and their numbers, the highest first, equals by number."""
+    if len(value) > k:
+        kept = value >= np.partition(value, len(value) - k)[len(value) - k]
+        value, number = value[kept], number[kept]
+    order = np.lexsort((number, -value))[:k]
+    return value[order], number[order]
 
 
 def twins_that_differ(X: Features, Y: CSR, *, limit: int = 100, random_state: int = 0) -> list[Twins]:

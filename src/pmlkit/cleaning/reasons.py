@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.neighbors import most_similar
 
 __all__ = ["Reason", "companions", "explain"]
@@ -66,6 +66,12 @@ class Reason:
         return "; ".join(parts)
 
 
+def _are_in(few: IntArray, many: IntArray) -> BoolArray:
+    """Tell which of a few numbers are among many ascending ones."""
+    place = np.minimum(np.searchsorted(many, few), len(many) - 1)
+    return np.asarray(many[place] == few)
+
+
 def _listed(rows: Sequence[int], row_name: Sequence[object] | None) -> str:
     if not rows:
         return ""
@@ -91,7 +97,14 @@ def companions(Y: CSR) -> FloatArray:
 
 
 def explain(
-    X: Features, Y: CSR, scores: FloatArray, noise_rate: FloatArray, rows: IntArray, labels: IntArray
+    X: Features,
+    Y: CSR,
+    scores: FloatArray,
+    noise_rate: FloatArray,
+    rows: IntArray,
+    labels: IntArray,
+    *,
+    n_similar: int = _N_SIMILAR,
 ) -> list[Reason]:
     """Explain some candidates.
 
@@ -105,6 +118,8 @@ def explain(
     noise_rate : array of shape (n_labels,)
     rows, labels : arrays of int of the same length
         The cells to explain.
+    n_similar : int, default=10
+        Similar rows to look at. Finding them takes most of the time; 0 leaves them out.
 
     Returns
     -------
@@ -123,7 +138,9 @@ def explain(
     if not len(rows):
         return []
     asked, position = np.unique(rows, return_inverse=True)
-    neighbor, similarity = most_similar(X, asked, _N_SIMILAR)
+    neighbor, similarity = most_similar(X, asked, n_similar)
+    # A neighbour without any candidate says nothing about this one.
+    speaks = (similarity > 0) & (np.diff(Y.indptr)[neighbor] > 0)
     columns = Y.tocsc()
     together = companions(Y)
     typical: dict[int, float] = {}
@@ -132,10 +149,8 @@ def explain(
         with_label = columns.indices[columns.indptr[label] : columns.indptr[label + 1]]
         if label not in typical:
             typical[label] = float(np.median(scores[with_label, label]))
-        similar = neighbor[place][similarity[place] > 0]
-        # A neighbour without any candidate says nothing about this one.
-        similar = similar[np.diff(Y.indptr)[similar] > 0]
-        has_it = np.isin(similar, with_label)
+        similar = neighbor[place][speaks[place]]
+        has_it = _are_in(similar, with_label)
         mine = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
         usual = np.flatnonzero(together[label] >= _USUAL)
         usual = usual[np.argsort(-together[label][usual], kind="stable")][:2]

@@ -58,7 +58,7 @@ def write_report(
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    return "–" if share is None else f"{100 * share:.0f}\u00a0%"
 
 
 def _count(number: int, noun: str = "") -> str:

@@ -73,9 +73,9 @@ def summarise(
         "n_rare": len(result.rare_labels),
         "rare": [result.label_names[k] for k in result.rare_labels[:30]],
         "pairs": confused_pairs(result),
-        "suspects": _cards(result, cells),
-        "removed": _lines(result, gone),
-        "by_hand": _cards(result, unsure),
+        "suspects": _cards(result, cells, removed),
+        "removed": _lines(result, gone, removed),
+        "by_hand": _cards(result, unsure, removed),
         "twins": _twins(result),
         "n_twins": len(result.twins),
     }
@@ -142,15 +142,15 @@ def _by_hand(result: "CleaningResult", removed: BoolArray) -> Any:
     return open_cells[nearest]
 
 
-def _cards(result: "CleaningResult", cells: Any) -> list[dict[str, Any]]:
+def _cards(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
     reasons = result.sentences(cells)
     return [
         {**line, "reasons": text.split("; "), **_media(result, line["row"])}
-        for line, text in zip(_lines(result, cells), reasons, strict=True)
+        for line, text in zip(_lines(result, cells, removed), reasons, strict=True)
     ]
 
 
-def _lines(result: "CleaningResult", cells: Any) -> list[dict[str, Any]]:
+def _lines(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
     lines = []
     for cell in cells.tolist():
         row, label = int(result.rows[cell]), int(result.Y.indices[cell])
@@ -162,6 +162,7 @@ def _lines(result: "CleaningResult", cells: Any) -> list[dict[str, Any]]:
                 "label": result.label_names[label],
                 "others": [name for name in others if name != result.label_names[label]],
                 "confidence": float(1.0 - result.doubt[cell]),
+                "is_removed": bool(removed[cell]),
             }
         )
     return lines

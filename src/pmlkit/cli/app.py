@@ -77,6 +77,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
         (
             "pmlkit evaluate model.skops test.npz",
             "pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'",
+            "pmlkit evaluate posts.skops checked.csv --option truth=right_tags --sep ';'",
         ),
     ),
     (

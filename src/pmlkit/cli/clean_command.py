@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich.text import Text
 
-from pmlkit._files import check_target, replacing
+from pmlkit._files import replacing, together
 from pmlkit.cli.columns import Columns, is_table, open_for, read_table_rows, table_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.models import build_model
@@ -20,6 +20,7 @@ from pmlkit.cli.output import emit, fact_table, heading, plain_table, quoted, sa
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import FitProgress, Watch
 from pmlkit.cli.reading import InputFile, Reading
+from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["clean"]
 
 _N_SHOWN = 10
+_LOG_BLOCK = 1000  # lines that are made at a time
+# Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
+_COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,16 @@ class _Outputs:
     report: Path | None
     log: Path | None
 
-    def check(self, source: Path, force: bool) -> None:
-        """Refuse targets that cannot be written, or that are the input itself, before the work begins."""
-        for target in (self.table, self.report, self.log):
-            if target is None:
-                continue
-            if target.exists() and source.exists() and target.samefile(source):
-                raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
-            check_target(target, force=force)
-        given = [target.resolve() for target in (self.table, self.report, self.log) if target is not None]
-        if len(set(given)) < len(given):
+    @property
+    def given(self) -> list[Path]:
+        """Those that were asked for."""
+        return [target for target in (self.table, self.report, self.log) if target is not None]
+
+    def check(self, *inputs: Path, force: bool) -> None:
+        """Refuse targets that cannot be written, or that are an input, before the work begins."""
+        for target in self.given:
+            check_output(target, *inputs, force=force)
+        if len({target.resolve() for target in self.given}) < len(self.given):
             raise Misuse("--output, --report and --log must be different files.")
 
 
@@ -102,7 +106,7 @@ def clean(
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
     outputs = _Outputs(None if dry_run else output, report, log)
-    outputs.check(file, force)
+    outputs.check(file, *columns.files, force=force)
     judge: Any = "auto" if method == "auto" else build_model(method, param or ())
     started = time.perf_counter()
     if is_table(file, reading, columns):
@@ -113,18 +117,17 @@ def clean(
         source = _DatasetSource(file, reading)
     result = source.judge(judge, min_rows)
     removed = result.removable(precision=precision, keep_at_least_one=not may_empty_rows)
-    if outputs.table is not None:
-        source.write(outputs.table, removed)
-    if outputs.log is not None:
-        with replacing(outputs.log) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-            csv.writer(text, lineterminator="\n").writerows(_log_lines(result, removed))
-            text.detach()
-    if outputs.report is not None:
-        result.report(
-            outputs.report, title=f"How clean are the labels of {file.name}?", precision=precision,
-            keep_at_least_one=not may_empty_rows, force=force,
-        )  # fmt: skip
+    with together():
+        if outputs.table is not None:
+            source.write(outputs.table, removed)
+        if outputs.log is not None:
+            _write_log(outputs.log, result, removed)
+        if outputs.report is not None:
+            with Watch(f"writing {outputs.report.name}"):
+                result.report(
+                    outputs.report, title=f"How clean are the labels of {file.name}?", precision=precision,
+                    keep_at_least_one=not may_empty_rows, force=force,
+                )  # fmt: skip
     _print(result, removed, source, outputs, common, precision, dry_run, time.perf_counter() - started)
 
 
@@ -142,10 +145,12 @@ class _Source(Protocol):
 
 
 def _check_same_format(source: Path, reading: Reading, output: Path) -> None:
+    from pmlkit.data.reading import FORMATS
     from pmlkit.tables.opening import table_format
 
     mine = reading.format or table_format(source)
-    if table_format(output) not in (None, mine):
+    others = {ending for name, kind in FORMATS.items() if name != mine for ending in kind.suffixes}
+    if table_format(output) not in (None, mine) or output.suffix.lower() in others:
         raise Misuse(f"The cleaned table is written as it was read: {str(output)!r} must end in .{mine}, too.")
 
 
@@ -241,20 +246,30 @@ def _judge(X: Any, Y: Any, names: Any, ids: Any, media: Any, method: Any, min_ro
     return result
 
 
-def _log_lines(result: "CleaningResult", removed: "BoolArray") -> Iterator[list[Any]]:
+def _write_log(path: Path, result: "CleaningResult", removed: "BoolArray") -> None:
+    with replacing(path) as stream, Watch(f"writing {path.name}", total=int(removed.sum())) as watch:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+        csv.writer(text, lineterminator="\n").writerows(_log_lines(result, removed, watch))
+        text.detach()
+
+
+def _log_lines(result: "CleaningResult", removed: "BoolArray", watch: Watch) -> Iterator[list[Any]]:
     import numpy as np
 
     cells = result.order[removed[result.order]]
     yield ["row", "id", "label", "confidence", "rank", "reasons"]
     rank = np.empty(result.Y.nnz, dtype=np.int64)
     rank[result.order] = np.arange(1, len(result.order) + 1)
-    for start in range(0, len(cells), 200):
-        part = cells[start : start + 200]
-        for cell, sentence in zip(part.tolist(), result.sentences(part), strict=True):
+    n_compared = max(_COMPARED_AT_LEAST, _COMPARED_PAIRS // result.Y.shape[0])
+    for start in range(0, len(cells), _LOG_BLOCK):
+        part = cells[start : start + _LOG_BLOCK]
+        sentences = result.sentences(part, n_similar=10 if start < n_compared else 0)
+        for cell, sentence in zip(part.tolist(), sentences, strict=True):
             row = int(result.rows[cell])
             name = row if result.row_names is None else result.row_names[row]
             label = result.label_names[int(result.Y.indices[cell])]
             yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), sentence]
+        watch.advance(len(part))
 
 
 def _print(

@@ -1,4 +1,4 @@
-"""The options that say which columns of a table are features, the same for ``clean``, ``fit`` and ``predict``."""
+"""The options that say which columns of a table are features, the same for ``clean`` and for models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import clean, say
 from pmlkit.cli.params import key_values, literal
-from pmlkit.cli.reading import Reading, _as_typed, _columns
+from pmlkit.cli.reading import Reading, _columns, as_typed
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ class Columns:
             raise Misuse("Give --images or --embeddings, not both.")
         return "images" if self.images else "embeddings" if self.embeddings else "none"
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read beside the table."""
+        return [] if self.embeddings is None else [self.embeddings]
+
     def settings(self) -> "Settings":
         """Return the settings of the vectoriser."""
         from pmlkit.tables.vectorize import Settings
@@ -115,27 +120,33 @@ def is_table(path: Path, reading: Reading, columns: Columns) -> bool:
 
     chosen = reading.format or table_format(path)
     if columns.given and chosen not in TABLE_FORMATS:
-        raise Misuse(f"--text and the like are for tables ({', '.join(TABLE_FORMATS)}), but this is {path.name!r}.")
+        if not path.exists():
+            raise DataError(f"There is no file {str(path)!r}. Check the path and the folder it starts from.")
+        raise Misuse(
+            f"--text and the like are for tables: if {path.name!r} is one, say by --format which of "
+            f"{', '.join(TABLE_FORMATS)}."
+        )
     return chosen in TABLE_FORMATS
 
 
-def open_for(path: Path, reading: Reading) -> "Table":
-    """Open a table by the reading options."""
+def open_for(path: Path, reading: Reading, *more_options: str) -> "Table":
+    """Open a table by the reading options, which may be `more_options`, too."""
     from pmlkit.tables.opening import open_table
 
     options = reading.options(path)
+    allowed = _TABLE_OPTIONS | set(more_options)
     for key in options:
-        if key not in _TABLE_OPTIONS:
-            known = sorted(_TABLE_OPTIONS - {"labels", "sep"})
+        if key not in allowed:
+            known = sorted(allowed - {"labels", "sep"})
             raise Misuse(f"Here --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
     try:
         return open_table(
             path, format=reading.format, delimiter=options.get("delimiter"), encoding=options.get("encoding", "utf-8")
         )
     except DataError as error:
-        raise DataError(_as_typed(str(error))) from error
+        raise DataError(as_typed(str(error))) from error
     except ValueError as error:
-        raise Misuse(_as_typed(str(error))) from error
+        raise Misuse(as_typed(str(error))) from error
 
 
 def option_of(reading: Reading, path: Path, key: str) -> Any:
@@ -147,12 +158,11 @@ def table_labels(table: "Table", path: Path, reading: Reading, *, merge: bool) -
     """Read the labels of a table; say which names are nearly the same."""
     from pmlkit.tables.label_cells import near_equal, read_labels
 
-    wanted = option_of(reading, path, "labels")
-    names = [] if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
     try:
+        names = _label_columns(table, path, option_of(reading, path, "labels"))
         labels = read_labels(table, names, sep=reading.sep, merge=merge)
     except DataError as error:
-        raise DataError(_as_typed(f"{path.name}: {error}")) from error
+        raise DataError(as_typed(f"{path.name}: {error}")) from error
     groups = near_equal(labels.names)
     if groups:
         shown = "; ".join(" and ".join(repr(name) for name in group) for group in groups[:3])
@@ -162,6 +172,18 @@ def table_labels(table: "Table", path: Path, reading: Reading, *, merge: bool) -
     if labels.merged:
         say("note", f"{len(labels.merged)} label name(s) were merged into another spelling.")
     return labels
+
+
+def _label_columns(table: "Table", path: Path, wanted: Any) -> list[str]:
+    """Return the names or patterns that were typed; of an ARFF file, also what its XML or relation name says."""
+    header = getattr(table, "header", None)
+    is_xml = isinstance(wanted, str) and wanted.lower().endswith(".xml") and wanted not in table.columns
+    if header is not None and (wanted is None or isinstance(wanted, int) or is_xml):
+        from pmlkit.data.formats.arff import label_positions
+
+        stem = path.name[: path.name.lower().rfind(".arff")]
+        return [table.columns[j] for j in label_positions(header, wanted, path, stem)]
+    return [] if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
 
 
 def read_table_rows(
@@ -181,7 +203,7 @@ def read_table_rows(
     wanted : FeatureColumns, optional
         The columns that a model knows, instead of what the options say.
     """
-    from pmlkit.data.formats._common import listing, select
+    from pmlkit.data.formats._common import select
     from pmlkit.tables.side_features import pixel_features, read_embeddings, read_images
     from pmlkit.tables.vectorize import FeatureColumns, choose_columns, to_frame
 
@@ -189,14 +211,16 @@ def read_table_rows(
     ignored = option_of(reading, path, "ignore")
     try:
         if id_column is not None and id_column not in table.columns:
-            raise DataError(f"there is no column {id_column!r}; the columns are {listing(table.columns)}.")
+            raise _no_column(id_column, table)
         other = {*labels, *([id_column] if id_column else [])}
         if ignored:
             other |= {table.columns[j] for j in select(table.columns, ignored, "column")}
         image_column, _, folder = (columns.images or "").partition("=")
-        if columns.images and (not folder or image_column not in table.columns):
-            raise Misuse(f"--images takes COLUMN=DIR with a column of {path.name}, got {columns.images!r}.")
+        if columns.images and not (image_column and folder):
+            raise Misuse(f"--images takes COLUMN=DIR, such as --images file=photos, got {columns.images!r}.")
         if image_column:
+            if image_column not in table.columns:
+                raise _no_column(image_column, table)
             other.add(image_column)
         named = [_names(words) for words in (columns.text, columns.categories, columns.numbers)]
         if wanted is not None:
@@ -208,22 +232,30 @@ def read_table_rows(
             chosen = FeatureColumns()
         else:
             chosen = choose_columns(table, text=named[0], categories=named[1], numbers=named[2], other=other)
-        frame = to_frame(table, chosen)
+        frame = to_frame(table, chosen, fitting=wanted is None)
         images = None
         side = None
         if columns.side == "images":
-            images = read_images(folder, [str(name) for name in table.cells([image_column])[image_column]])
+            images = read_images(folder, table.cells([image_column])[image_column])
             side = pixel_features(images)
         elif columns.embeddings is not None:
             side = read_embeddings(columns.embeddings, table.n_rows)
         ids = None if id_column is None else _distinct_ids(id_column, table.cells([id_column])[id_column])
     except DataError as error:
-        raise DataError(_as_typed(f"{path.name}: {error}")) from error
+        raise DataError(as_typed(f"{path.name}: {error}")) from error
     media: Any = images
     if media is None and chosen.text:
         texts = [frame[name] for name in chosen.text]
         media = tuple(texts[0]) if len(texts) == 1 else tuple(" · ".join(parts) for parts in zip(*texts, strict=True))
     return TableRows(chosen, frame, side, ids, media)
+
+
+def _no_column(name: str, table: "Table") -> DataError:
+    from pmlkit.data.formats._common import listing
+
+    return DataError(
+        f"there is no column {name!r}.{did_you_mean(name, table.columns)} The columns are {listing(table.columns)}."
+    )
 
 
 def _names(words: list[str] | None) -> list[str]:
@@ -232,8 +264,15 @@ def _names(words: list[str] | None) -> list[str]:
 
 
 def _distinct_ids(column: str, ids: Sequence[Any]) -> Sequence[Any]:
+    from pmlkit.data.formats._common import excerpt
+    from pmlkit.tables.label_cells import is_text
+
     first: dict[Any, int] = {}
     for row, name in enumerate(ids):
+        if isinstance(name, list | dict) or not is_text(str(name)):
+            raise DataError(
+                f"the identifier {excerpt(str(name))} in row {row} is neither text nor number: correct it first."
+            )
         if name in first:
             n_repeated = len(ids) - len(set(ids))
             raise DataError(

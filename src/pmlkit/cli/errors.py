@@ -61,6 +61,7 @@ class Commands(TyperGroup):
         """Run a command and leave with its exit code."""
         words = sys.argv[1:] if args is None else list(args)
         debug = "--debug" in words or os.environ.get("PMLKIT_DEBUG", "") not in ("", "0")
+        _open_missing_streams()
         for stream in (sys.stdout, sys.stderr):
             # An old terminal that has no arrows gets question marks instead of a failure.
             if isinstance(stream, io.TextIOWrapper):
@@ -70,7 +71,27 @@ class Commands(TyperGroup):
         )
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            sys.exit(_exit_code(run, debug))
+            code = _exit_code(run, debug)
+        for stream in (sys.stdout, sys.stderr):
+            if not _can_flush(stream):
+                # Python flushes once more at its end, and would complain then: into nothing.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """Give a process that was started with a closed stream one that leads nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _can_flush(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _exit_code(run: Callable[[], Any], debug: bool) -> int:
@@ -79,9 +100,7 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as `head`, has what it wants. Python flushes once more at its end: into nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader, such as `head`, has what it wants
         return FAILED
     except Exception as error:
         if debug:
@@ -102,7 +121,9 @@ def _report(error: Exception) -> int:
         help_hint = f" See '{context.command_path} --help'." if context is not None else ""
         say("error", f"{_usage_sentence(error)}{help_hint}")
         return int(getattr(error, "exit_code", MISUSED))
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and not _can_flush(sys.stdout):
+        say("error", f"standard output could not be written: {error.strerror or error}.")
+    elif isinstance(error, OSError) and error.strerror:
         say("error", f"{error.strerror}: {quoted([error.filename])}." if error.filename else f"{error.strerror}.")
     elif isinstance(error, MemoryError):
         say("error", "there is not enough memory for this.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from pmlkit._files import check_target, replacing
+from pmlkit._files import replacing
 from pmlkit.cli.columns import Columns
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.measures import listing
@@ -18,7 +18,6 @@ from pmlkit.cli.models import (
     ModelFile,
     Rows,
     build_model,
-    load_model,
     matching_rows,
     matching_truth,
     read_rows,
@@ -28,10 +27,12 @@ from pmlkit.cli.output import clean, emit, fact_table, heading
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import FitProgress, Watch
 from pmlkit.cli.reading import InputFile, Reading
-from pmlkit.cli.table_models import TrainingTable, load_fitted, rows_to_predict, wants_table
+from pmlkit.cli.table_models import TrainingTable, load_fitted, rows_to_evaluate, rows_to_predict, wants_table
+from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
+    from pmlkit.data import PMLDataset
     from pmlkit.methods.base import BasePML
 
 __all__ = ["evaluate", "fit", "predict"]
@@ -79,14 +80,14 @@ def fit(
     from pmlkit.persistence import save
 
     model = build_model(method, param or ())
-    check_target(output, force=force)
+    check_output(output, file, *columns.files, force=force)
     table = TrainingTable(file, reading, columns, merge=merge_labels) if wants_table(file, reading, columns) else None
     if table is not None:
         X, Y, names = table.X, table.Y, table.names
     else:
         if merge_labels:
             raise Misuse("--merge-labels is for tables whose feature columns are named, such as --text body.")
-        data = reading.read(file)
+        data = _read_numbers(file, reading)
         X, Y, names = rows_of(data), data.Y, data.label_names
     started = time.perf_counter()
     _fit(model, X, Y)
@@ -107,6 +108,16 @@ def fit(
     }
     shown = {key.replace("_", " "): value for key, value in facts.items() if value is not None}
     emit(facts | {"parameters": model.get_params()}, fact_table(shown), as_json=common.json)
+
+
+def _read_numbers(file: Path, reading: Reading) -> "PMLDataset":
+    """Read a data set; who gave a table of texts instead is told how."""
+    try:
+        return reading.read(file)
+    except DataError as error:
+        if any(words in str(error) for words in ("must hold numbers", "is of type string")):
+            raise DataError(f"{error} If it is a feature, name its kind: --text, --categories or --numbers.") from error
+        raise
 
 
 def _fit(model: "BasePML", X: Any, Y: Any) -> None:
@@ -149,13 +160,12 @@ def predict(
     if output is None and common.json:
         raise Misuse("--json describes what was written: name the CSV file with -o.")
     if output is not None:
-        check_target(output, force=force)
+        check_output(output, model, file, *columns.files, force=force)
     loaded = load_fitted(model)
     if hasattr(loaded, "vectorizer"):
         fitted, rows = loaded.model, rows_to_predict(loaded, file, reading, columns)
-    elif columns.given:
-        raise Misuse("This model knows its features by themselves: leave --text and the like out.")
     else:
+        _check_no_columns(columns)
         fitted, rows = loaded, read_rows(loaded, file, reading)
     between = reading.sep or ";"
     names = [str(name) for name in fitted.label_names_]
@@ -175,6 +185,11 @@ def predict(
     facts |= {"scores_per_row": len(names)} if scores else {"labels_per_row": n_labels / rows.n_rows}
     shown = {key.replace("_", " "): value for key, value in facts.items()}
     emit(facts, fact_table(shown), as_json=common.json)
+
+
+def _check_no_columns(columns: Columns) -> None:
+    if columns.given:
+        raise Misuse("This model knows its features by themselves: leave --text and the like out.")
 
 
 def _write_csv(
@@ -221,19 +236,28 @@ def _score_lines(model: "BasePML", rows: Rows) -> Iterator[tuple[list[list[Any]]
         yield [[name, *map(repr, row)] for name, row in zip(ids, scores, strict=True)], 0
 
 
-def evaluate(model: ModelFile, file: InputFile, reading: Reading, common: Common) -> None:
-    """Measure a model on rows whose true labels are known."""
+def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
+    """Measure a model on rows whose true labels are known.
+
+    For a model of a table's own columns, --option truth= names the column of true label sets, or those of 0/1.
+    """
     from pmlkit.metrics import evaluate as measure
 
-    fitted = load_model(model)
-    data = reading.read(file)
-    truth = matching_truth(fitted, data, file)
-    rows = matching_rows(fitted, data, file)
+    loaded = load_fitted(model)
+    if hasattr(loaded, "vectorizer"):
+        rows, truth = rows_to_evaluate(loaded, file, reading, columns)
+        fitted: BasePML = loaded.model
+    else:
+        _check_no_columns(columns)
+        fitted = loaded
+        data = reading.read(file)
+        truth = matching_truth(fitted, data, file)
+        rows = matching_rows(fitted, data, file)
     with Watch("predicting"):
         found = measure(truth, fitted.decision_function(rows.X), fitted.predict(rows.X))
-    facts: dict[str, object] = {"model": model, "file": file, "method": type(fitted).__name__, "rows": data.n_rows}
+    facts: dict[str, object] = {"model": model, "file": file, "method": type(fitted).__name__, "rows": rows.n_rows}
     facts |= found
-    title = f"{type(fitted).__name__} on the {data.n_rows:,} rows of {file.name}"
+    title = f"{type(fitted).__name__} on the {rows.n_rows:,} rows of {file.name}"
     dropped = int(found["rows_dropped"])
     note = (
         f"{dropped:,} rows have no true label or all of them: no ranking loss, one-error and average precision there."

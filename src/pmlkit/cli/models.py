@@ -82,8 +82,6 @@ def load_model(path: Path) -> "BasePML":
     if not path.exists():
         raise DataError(f"There is no model file {str(path)!r}. Make one with `pmlkit fit`.")
     model = load(path)
-    if type(model).__name__ == "TableModel":
-        raise DataError(f"{str(path)!r} was fitted on the columns of a table: only `pmlkit predict` can use it.")
     if not isinstance(model, BasePML):
         raise DataError(f"{str(path)!r} holds a {type(model).__name__}, not a model that `pmlkit fit` wrote.")
     check_is_fitted(model)

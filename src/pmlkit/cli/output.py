@@ -1,5 +1,6 @@
 """What the commands print: facts for people or as JSON on stdout, everything else on stderr."""
 
+import contextlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -68,7 +69,8 @@ def number(value: Any) -> str:
 def say(kind: str, text: object) -> None:
     """Print one line on stderr, such as ``error: there is no file 'x'.``"""
     style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
-    ERR.print(Text.assemble((f"{kind}:", style), " ", clean(text)), soft_wrap=True)
+    with contextlib.suppress(OSError):  # where nobody can be told, the work still goes on
+        ERR.print(Text.assemble((f"{kind}:", style), " ", clean(text)), soft_wrap=True)
 
 
 def plain_table(*columns: str, right: Collection[int] = ()) -> Table:

@@ -15,7 +15,7 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.data import PMLDataset
 
-__all__ = ["InputFile", "Reading"]
+__all__ = ["InputFile", "Reading", "as_typed"]
 
 _PANEL = "Reading the file"
 FORMAT_NAMES = ("arff", "csv", "libsvm", "mat", "npz", "parquet", "tsv")
@@ -25,7 +25,7 @@ LITERAL_OPTIONS = frozenset({"zero_based", "n_features", "n_labels"})
 TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "nominal", "sep"}) | frozenset(
     {"data", "candidates", "orientation"}
 )
-_OWN_OPTIONS = re.compile(r"\b(labels|sep|format)=")
+_OWN_OPTIONS = re.compile(r"\b(labels|sep|format|text)=(,?)")
 _OTHER_OPTIONS = re.compile(rf"\b({'|'.join((COLUMN_OPTIONS | LITERAL_OPTIONS | TEXT_OPTIONS) - {'labels', 'sep'})})=")
 _LIST_OF_ONE = re.compile(r"=\[('[^']*')\]")
 
@@ -44,7 +44,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(FORMAT_NAMES)}; by default told from the file. .gz and .bz2 are unpacked.",
+            help=f"{', '.join(FORMAT_NAMES)}; jsonl for tables; by default told from the file. .gz and .bz2 are "
+            "unpacked.",
             rich_help_panel=_PANEL,
             autocompletion=_complete_format,
         ),
@@ -80,9 +81,9 @@ class Reading:
         try:
             return read(path, format=self.format, **self.options(path))
         except DataError as error:
-            raise DataError(_as_typed(str(error))) from error
+            raise DataError(as_typed(str(error))) from error
         except ValueError as error:
-            raise Misuse(_as_typed(str(error))) from error
+            raise Misuse(as_typed(str(error))) from error
 
     def options(self, path: Path) -> dict[str, Any]:
         """Return the options of `pmlkit.data.read`."""
@@ -98,6 +99,8 @@ class Reading:
             is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?\d+", self.labels[0])
             options["labels"] = int(self.labels[0]) if is_count else _columns(self.labels)
         if self.sep is not None:
+            if not self.sep:
+                raise Misuse("--sep must be a sign that stands between labels, got nothing.")
             options["sep"] = self.sep
         return options
 
@@ -127,7 +130,11 @@ def _lines(path: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _as_typed(text: str) -> str:
+def as_typed(text: str) -> str:
     """Turn the keyword arguments of an error message into what is typed on the command line."""
-    text = _OTHER_OPTIONS.sub(r"--option \1=", _OWN_OPTIONS.sub(r"--\1 ", text))
+    text = _OTHER_OPTIONS.sub(r"--option \1=", _OWN_OPTIONS.sub(_own_option, text))
     return _LIST_OF_ONE.sub(r"=\1", text).replace("--labels  ", "--labels ")
+
+
+def _own_option(match: re.Match[str]) -> str:
+    return f"--{match[1]}," if match[2] else f"--{match[1]} "

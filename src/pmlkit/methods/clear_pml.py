@@ -65,7 +65,8 @@ class ClearPML(BasePML):
     The method to start with. Kernel ridge regression on landmarks scores every row by the model of all *other* rows
     (exact leave-one-out, at the price of one fit); a logistic curve a label turns scores into probabilities. What
     they say about the candidates, against the rate at which labels become candidates without being true, gives each
-    candidate its confidence; a second round learns from the confidences, and the predictor from both.
+    candidate its confidence; a second round learns from the confidences, and the predictor from both. At last
+    the labels of a row speak for and against each other.
 
     Parameters
     ----------
@@ -101,8 +102,8 @@ class ClearPML(BasePML):
 
     Notes
     -----
-    Rows without candidates take part as landmarks and in the weights of the features, and they tell that a row
-    need not have a true label; they have no other influence.
+    Rows without candidates take part as landmarks and in the weights of the features, tell that a row need not have
+    a true label, and teach the predictor: it is fitted once more with its own answers for them.
 
     Noise that depends on the features in the same way as the truth cannot be told from it, by this or any
     method; see docs/methods/clear-pml.md.

@@ -17,6 +17,7 @@ __all__ = ["LabelMap", "fit_label_map"]
 
 _PRIOR = 8.0  # precision of each correction, times the number of labels
 _STEPS = 15  # accelerated ones: what is left after them changes no ranking
+_LEAST_SPREAD = 0.2  # below, a label says nothing: what moves it is the trace of the row's own target
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
     True
     """
     log_odds = log_odds.astype(np.float64, copy=False)
-    mean, spread = log_odds.mean(axis=0), log_odds.std(axis=0) + 1e-9
+    mean, spread = log_odds.mean(axis=0), np.maximum(log_odds.std(axis=0), _LEAST_SPREAD)
     units = (log_odds - mean) / spread
     n_labels = units.shape[1]
     prior = _PRIOR * n_labels

@@ -10,6 +10,7 @@ from pmlkit.tables.base import Edits, Table
 
 __all__ = ["ArffTable"]
 
+_MAX_LINE = 2**26  # characters, as in the other formats
 _FIELD = re.compile(rf"\s*(?:{QUOTED})\s*|[^,]*")
 
 
@@ -42,6 +43,12 @@ class ArffTable(Table):
         except UnicodeDecodeError:
             text, self._encoding = data.decode("latin-1"), "latin-1"
         self._lines = re.split(r"(?<=\n)", text)
+        long = next((k for k, line in enumerate(self._lines, start=1) if len(line) > _MAX_LINE), None)
+        if long is not None:
+            raise DataError(
+                f"line {long} is longer than {_MAX_LINE // 2**20} million characters: this is not a table of one row "
+                "per line."
+            )
         counted = ((number, line.lstrip("\ufeff").strip()) for number, line in enumerate(self._lines, start=1))
         self.header: Header = read_header(counted)
         self._rows = [number - 1 for number, line in counted if line and not line.startswith("%")]

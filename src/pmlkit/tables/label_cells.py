@@ -1,6 +1,5 @@
 """Labels in the cells of a table, in and out: one column of sets, or one column of 0/1 per label."""
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,14 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from pmlkit._typing import CSR, BoolArray
+from pmlkit._words import did_you_mean
 from pmlkit.data.formats._common import excerpt, listing, select
 from pmlkit.exceptions import DataError
 from pmlkit.tables.base import Edits, Table
 
-__all__ = ["TableLabels", "near_equal", "read_labels"]
+__all__ = ["TableLabels", "is_text", "near_equal", "read_indicator", "read_labels"]
 
 _OTHER_SEPARATORS = (",", ";", "|", "/", " ")
 _LIKELY = re.compile(r"(?i)^(labels?|tags?|categor(y|ies)|topics?|keywords?|genres?|classes)$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 _ABSENT = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no", "Yes": "No"} | {
     "YES": "NO"
@@ -122,14 +123,19 @@ def read_labels(table: Table, wanted: Sequence[str], *, sep: str | None = None, 
     >>> labels.edits(labels.Y.indices == 0)
     {'tags': {0: 'b'}}
     """
+    labels = read_indicator(table, wanted, sep=sep, merge=merge)
+    _check_usable(labels)
+    return labels
+
+
+def read_indicator(table: Table, wanted: Sequence[str], *, sep: str | None = None, merge: bool = False) -> TableLabels:
+    """Read label cells as `read_labels` does, even those from which nothing can be learned."""
     columns = _find_columns(table, wanted)
     cells = table.cells(columns)
     if len(columns) == 1 and (sep is not None or not _all_flags(cells[columns[0]])):
         return _read_sets(columns[0], cells, sep, merge)
     indicator = np.column_stack([_flags(name, cells[name]) for name in columns])
-    labels = TableLabels(sparse.csr_array(indicator), tuple(columns), tuple(columns), None, cells, False, {})
-    _check_usable(labels)
-    return labels
+    return TableLabels(sparse.csr_array(indicator), tuple(columns), tuple(columns), None, cells, False, {})
 
 
 def near_equal(names: Sequence[str]) -> list[list[str]]:
@@ -147,6 +153,18 @@ def near_equal(names: Sequence[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
+def is_text(name: str) -> bool:
+    r"""Tell whether a name can be written to a file: JSON can spell half of a character, which nothing can hold.
+
+    Examples
+    --------
+    >>> from pmlkit.tables.label_cells import is_text
+    >>> is_text("é"), is_text("\ud800")
+    (True, False)
+    """
+    return name.isascii() or not _SURROGATE.search(name)
+
+
 def _find_columns(table: Table, wanted: Sequence[str]) -> list[str]:
     if not wanted:
         likely = [name for name in table.columns if _LIKELY.match(name)]
@@ -157,10 +175,10 @@ def _find_columns(table: Table, wanted: Sequence[str]) -> list[str]:
         )
     for name in wanted:
         if name not in table.columns and not any(sign in name for sign in "*?["):
-            near = difflib.get_close_matches(name.lower(), {c.lower(): c for c in table.columns}, n=1)
-            by_lower = {column.lower(): column for column in table.columns}
-            likely = [by_lower[near[0]]] if near else [c for c in table.columns if _LIKELY.match(c)]
-            hint = f" Did you mean {likely[0]!r}?" if likely else ""
+            hint = did_you_mean(name, table.columns)
+            likely = [column for column in table.columns if _LIKELY.match(column) and column not in wanted]
+            if not hint and likely:
+                hint = f" Is it {likely[0]!r}?"
             raise DataError(f"there is no column {name!r}.{hint} The columns are {listing(table.columns)}.")
     return [table.columns[j] for j in select(table.columns, list(wanted), "column")]
 
@@ -199,11 +217,15 @@ def _parts(cell: Any, sep: str | None) -> list[str]:
 def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None, merge: bool) -> TableLabels:
     values = cells[column]
     between = sep or ";"
+    _check_kinds(column, values)
     _check_separator(column, values, between)
     sets = [_parts(cell, between) for cell in values]
     count = Counter(label for row in sets for label in row)
     if not count:
         raise DataError(f"column {column!r} names no label in any row.")
+    broken = next((label for label in count if not is_text(label)), None)
+    if broken is not None:
+        raise DataError(f"column {column!r} names the label {broken!r}, which is not text: correct it first.")
     merged: dict[str, str] = {}
     if merge:
         for group in near_equal(sorted(count)):
@@ -216,9 +238,23 @@ def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None,
     indices = np.array([k for row in rows for k in row], dtype=np.int32)
     indptr = np.cumsum([0, *(len(row) for row in rows)])
     Y = sparse.csr_array((np.ones(len(indices), dtype=np.uint8), indices, indptr), shape=(len(rows), len(names)))
-    labels = TableLabels(Y, tuple(names), (column,), between, cells, True, merged)
-    _check_usable(labels)
-    return labels
+    return TableLabels(Y, tuple(names), (column,), between, cells, True, merged)
+
+
+def _check_kinds(column: str, values: Sequence[Any]) -> None:
+    """Refuse cells that hold neither labels nor a list of labels."""
+    for row, cell in enumerate(values):
+        if isinstance(cell, dict) or (isinstance(cell, list) and any(isinstance(x, dict | list | tuple) for x in cell)):
+            raise DataError(
+                f"column {column!r} holds {excerpt(str(cell))} in row {row}: a label must be a text or number."
+            )
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    listed = [text for text in texts if text.strip()[0] == "[" and text.strip()[-1] == "]"]
+    if len(listed) > 0.8 * len(texts):
+        raise DataError(
+            f"column {column!r} holds lists written as text, such as {excerpt(listed[0])}: write the labels alone, "
+            "with a sign between them that none contains."
+        )
 
 
 def _check_separator(column: str, values: Sequence[Any], between: str) -> None:

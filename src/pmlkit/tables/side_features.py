@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlkit._typing import FloatArray
+from pmlkit.data.formats._common import excerpt
 from pmlkit.exceptions import DataError
 
 __all__ = ["pixel_features", "read_embeddings", "read_images"]
@@ -41,15 +42,17 @@ def read_embeddings(path: str | os.PathLike[str], n_rows: int) -> FloatArray:
     if not path.is_file():
         raise DataError(f"There is no embedding file {str(path)!r}.")
     try:
-        matrix = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _from_parquet(path)
+        matrix = np.load(path, allow_pickle=False) if path.suffix.lower() == ".npy" else _from_parquet(path)
+        if matrix.dtype.kind not in "fiub":
+            raise TypeError(matrix.dtype)
         matrix = np.asarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except Exception as error:  # numpy and arrow raise many kinds
         raise DataError(
-            f"{path.name} is not a .npy or Parquet file of numbers: {str(error).splitlines()[0]}"
+            f"{path.name} is not a .npy or Parquet file of numbers, as many in every row: give one that is."
         ) from error
-    if matrix.ndim != 2 or len(matrix) != n_rows:
+    if matrix.ndim != 2 or len(matrix) != n_rows or not matrix.shape[1]:
         raise DataError(
             f"{path.name} must hold one row of numbers for each of the {n_rows} rows of the table, in the same order; "
             f"its shape is {matrix.shape}."
@@ -69,14 +72,14 @@ def _from_parquet(path: Path) -> NDArray[np.floating]:
     return np.column_stack([column.to_numpy() for column in table.columns])
 
 
-def read_images(folder: str | os.PathLike[str], names: Sequence[str]) -> NDArray[np.uint8]:
+def read_images(folder: str | os.PathLike[str], names: Sequence[object]) -> NDArray[np.uint8]:
     """Read one picture per row, made 48 x 48 pixels.
 
     Parameters
     ----------
     folder : path
-    names : sequence of str
-        File names in it.
+    names : sequence
+        File names in it, texts or numbers.
 
     Returns
     -------
@@ -89,14 +92,19 @@ def read_images(folder: str | os.PathLike[str], names: Sequence[str]) -> NDArray
         raise DataError(f"There is no folder of images {str(folder)!r}.")
     images = np.empty((len(names), _SIDE, _SIDE, 3), dtype=np.uint8)
     for row, name in enumerate(names):
+        if name is None or not str(name).strip():
+            raise DataError(f"row {row} names no image.")
         path = folder / str(name)
         try:
             with Image.open(path) as picture:
                 images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
         except FileNotFoundError as error:
-            raise DataError(f"row {row} names the image {str(name)!r}, which is not in {str(folder)!r}.") from error
-        except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-            raise DataError(f"the image {str(path)!r} of row {row} cannot be read.") from error
+            raise DataError(
+                f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}."
+            ) from error
+        # A ValueError is a name that no file can have.
+        except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+            raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
     return images
 
 

@@ -1,6 +1,5 @@
 """Numbers out of texts, categories and numbers: scikit-learn's parts, put together by what the columns hold."""
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from pmlkit._words import did_you_mean
 from pmlkit.data.formats._common import listing
 from pmlkit.exceptions import DataError
 from pmlkit.tables.base import Table
@@ -107,8 +107,7 @@ def choose_columns(
     """
     for name in (*text, *categories, *numbers):
         if name not in table.columns:
-            near = difflib.get_close_matches(name, table.columns, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, table.columns)
             raise DataError(f"there is no column {name!r}.{hint} The columns are {listing(table.columns)}.")
         if name in other:
             raise DataError(f"the column {name!r} cannot be a feature: it holds labels or identifiers.")
@@ -128,7 +127,7 @@ def choose_columns(
     chosen = FeatureColumns(tuple(kinds["text"]), tuple(kinds["category"]), tuple(kinds["number"]), reasons)
     if not chosen.names:
         raise DataError(
-            "no column looks like a feature: name the text column with text=, or pass an embedding file or images. "
+            "no column looks like a feature: name the text column with text=, or give embeddings or images. "
             f"The columns are {listing(table.columns)}."
         )
     return chosen
@@ -160,8 +159,15 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def to_frame(table: Table, columns: FeatureColumns) -> "pd.DataFrame":
+def to_frame(table: Table, columns: FeatureColumns, *, fitting: bool = True) -> "pd.DataFrame":
     r"""Return the feature columns as a DataFrame: texts and categories as str, numbers as float, NaN where absent.
+
+    Parameters
+    ----------
+    table : Table
+    columns : FeatureColumns
+    fitting : bool, default=True
+        Whether something is to be learned, so that a column without content is refused.
 
     Examples
     --------
@@ -180,9 +186,13 @@ def to_frame(table: Table, columns: FeatureColumns) -> "pd.DataFrame":
         for name in (*columns.text, *columns.categories)
     }
     data |= {name: _numbers(name, cells[name]) for name in columns.numbers}
-    for name in columns.text:
-        if not data[name].str.strip().any():
-            raise DataError(f"the text column {name!r} is empty in every row.")
+    if fitting:
+        for name in columns.text:
+            if not data[name].str.strip().any():
+                raise DataError(f"the text column {name!r} is empty in every row.")
+        for name in columns.numbers:
+            if np.isnan(data[name]).all():
+                raise DataError(f"column {name!r} holds no number in any row.")
     return pd.DataFrame(data)
 
 
@@ -197,8 +207,6 @@ def _numbers(name: str, values: Sequence[Any]) -> Any:
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
         raise DataError(f"column {name!r} holds an infinite number in row {infinite[0]}.")
-    if np.isnan(numbers).all():
-        raise DataError(f"column {name!r} holds no number in any row.")
     return numbers
 
 
@@ -269,7 +277,12 @@ def describe(vectorizer: ColumnTransformer) -> list[str]:
             kind = "words" if part.analyzer == "word" else "pieces of words"
             lines.append(f"{names}: TF-IDF of {len(part.vocabulary_):,} {kind}")
         elif isinstance(part, OneHotEncoder):
-            lines.append(f"{', '.join(names)}: {len(part.get_feature_names_out()):,} categories, one column each")
+            lines.append(f"{_few(names)}: {len(part.get_feature_names_out()):,} categories, one column each")
         elif isinstance(part, Pipeline):
-            lines.append(f"{', '.join(names)}: numbers, scaled")
+            lines.append(f"{_few(names)}: numbers, scaled")
     return lines
+
+
+def _few(names: Sequence[str], limit: int = 8) -> str:
+    shown = ", ".join(names[:limit])
+    return f"{shown} and {len(names) - limit:,} more" if len(names) > limit else shown

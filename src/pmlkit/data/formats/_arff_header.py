@@ -11,7 +11,8 @@ from pmlkit.exceptions import DataError
 
 __all__ = ["QUOTED", "Attribute", "Header", "quote", "read_header", "unquote"]
 
-QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+# Possessive, so that a long text does not fill the memory with ways to go back.
+QUOTED = r"'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\""
 _NAME = re.compile(rf"({QUOTED}|[^\s{{}}]+)\s*(.*)")
 _VALUE = re.compile(rf"(\s*(?:{QUOTED})\s*|[^,{{}}]*)([,}}])")
 _ESCAPE = re.compile(r"\\([\\'\"%nrt])")

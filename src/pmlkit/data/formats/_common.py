@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import CSR, Features
+from pmlkit._words import did_you_mean
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.exceptions import DataError
 
@@ -77,14 +78,15 @@ def select(names: Sequence[str], wanted: str | Collection[str], what: str) -> li
             continue
         matches = {j for name, j in positions.items() if fnmatch.fnmatchcase(name, item)}
         if not matches:
-            raise DataError(f"no {what} is called {item!r} or matches it; there are {listing(names)}.")
+            hint = did_you_mean(item, names)
+            raise DataError(f"no {what} is called {item!r} or matches it; there are {listing(names)}.{hint}")
         chosen |= matches
     return sorted(chosen)
 
 
 def listing(names: Sequence[str], limit: int = 12) -> str:
-    """Return the first names for an error message, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:limit])
+    """Return the first names for an error message, long ones cut, and how many more there are."""
+    shown = ", ".join(excerpt(name) for name in names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 

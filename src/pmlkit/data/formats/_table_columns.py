@@ -22,6 +22,7 @@ __all__ = [
     "TRUTH_PREFIX",
     "Columns",
     "TableOptions",
+    "label_key",
     "to_dataset",
 ]
 
@@ -214,15 +215,15 @@ def _alignment(truth: Columns, truth_names: Sequence[str], labels: Columns, labe
     """Return the position among the truth columns of each label."""
     if len(truth_names) != len(label_names):
         raise DataError(f"truth= names {len(truth_names)} column(s), but there are {len(label_names)} labels.")
-    keys = [_key(truth, name) for name in truth_names]
-    wanted = [_key(labels, name) for name in label_names]
+    keys = [label_key(truth, name) for name in truth_names]
+    wanted = [label_key(labels, name) for name in label_names]
     if sorted(keys) != sorted(wanted):
         return list(range(len(keys)))
     position = {key: k for k, key in enumerate(keys)}
     return [position[key] for key in wanted]
 
 
-def _key(wanted: Columns, name: str) -> str:
+def label_key(wanted: Columns | None, name: str) -> str:
     """Return what a label is called apart from the prefix, or the rest of the pattern, that marks its column."""
     if isinstance(wanted, str) and wanted.count("*") == 1:
         before, _, after = wanted.partition("*")

@@ -34,7 +34,7 @@ from pmlkit.data.formats._common import (
 from pmlkit.data.formats.mulan import find_label_xml, read_label_xml
 from pmlkit.exceptions import DataError, PMLWarning
 
-__all__ = ["read_arff", "write_arff"]
+__all__ = ["label_positions", "read_arff", "write_arff"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def read_arff(
     header = read_header(lines)
     names = [attribute.name for attribute in header.attributes]
     ignored = set(select(names, ignore, "attribute"))
-    label_columns = sorted(set(_label_positions(header, labels, source)) - ignored)
+    label_columns = sorted(set(label_positions(header, labels, source.path, source.stem)) - ignored)
     feature_columns = sorted(set(range(len(names))) - ignored - set(label_columns))
     for j in sorted({*label_columns, *feature_columns}):
         _refuse_type(header.attributes[j])
@@ -124,8 +124,19 @@ def _refuse_type(attribute: Attribute) -> None:
         )
 
 
-def _label_positions(header: Header, labels: LabelChoice, source: Source) -> Sequence[int]:
-    """Return which attributes are labels, and log who said so."""
+def label_positions(header: Header, labels: LabelChoice, path: Path, stem: str) -> Sequence[int]:
+    """Return which attributes are labels, and log who said so.
+
+    Parameters
+    ----------
+    header : Header
+    labels : path of a MULAN XML, list of names, glob pattern or int, optional
+        See `read_arff`.
+    path : path
+        Of the ARFF file, beside which an XML may lie.
+    stem : str
+        Its name without endings.
+    """
     n_attributes = len(header.attributes)
     if isinstance(labels, int | np.integer):
         return _counted(int(labels), n_attributes, "labels")
@@ -134,24 +145,24 @@ def _label_positions(header: Header, labels: LabelChoice, source: Source) -> Seq
     elif labels is not None:
         return select([attribute.name for attribute in header.attributes], labels, "attribute")
     else:
-        xml = find_label_xml(source.path.parent, source.stem)
+        xml = find_label_xml(path.parent, stem)
     if xml is not None:
-        logger.info("%s: labels taken from %s", source.path.name, xml.name)
+        logger.info("%s: labels taken from %s", path.name, xml.name)
         return _named_in(xml, header.attributes)
     match = _MEKA_COUNT.search(header.relation)
     if match is None:
         raise DataError(
-            f"nothing says which attributes are labels: there is no {source.stem}.xml beside the file and no -C in its "
+            f"nothing says which attributes are labels: there is no {stem}.xml beside the file and no -C in its "
             "relation name. Pass labels= the path of the XML, a list of names or a number (negative: the last ones)."
         )
     if _MOVED.search(header.relation, match.end()):
         warnings.warn(
-            f"{source.path.name}: the relation name says -C {match[1]}, but also that attributes were removed or moved "
+            f"{path.name}: the relation name says -C {match[1]}, but also that attributes were removed or moved "
             "since, so these may not be the labels. Pass labels= to be sure.",
             PMLWarning,
             stacklevel=4,
         )
-    logger.info("%s: labels taken from -C %s in the relation name", source.path.name, match[1])
+    logger.info("%s: labels taken from -C %s in the relation name", path.name, match[1])
     return _counted(int(match[1]), n_attributes, "-C")
 
 
