@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import roc_auc_score
 
 from pmlkit import CandidateLogistic, ClearPML, make_classifier
 from pmlkit.data import load_digit_strips, make_pml, train_test_rows
@@ -89,6 +90,15 @@ def test_labels_speak_for_each_other():
     model = ClearPML().fit(X, np.maximum(truth, rng.uniform(size=truth.shape) < 0.3))
     assert model._label_map.weights[0, 1] > 0
     assert model._label_map.weights[1, 0] > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_features_that_say_nothing_give_no_evidence(seed):
+    """Held-out scores of labels that exclude each other carry a trace of the row's own ones: nothing may exploit it."""
+    rng = np.random.default_rng(seed)
+    Y = np.maximum(np.eye(4)[rng.integers(0, 4, 400)], rng.uniform(size=(400, 4)) < 0.1)
+    scores = ClearPML().fit(rng.normal(size=(400, 5)), Y).loo_scores_
+    assert np.mean([roc_auc_score(Y[:, k], scores[:, k]) for k in range(4)]) < 0.6
 
 
 def test_few_landmarks_are_nearly_as_good(strips):
