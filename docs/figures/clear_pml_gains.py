@@ -62,7 +62,7 @@ def main() -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
-    axes[0].legend(fontsize=8, loc="lower right")
+    axes[0].legend(fontsize=8, loc="lower left")
     figure.suptitle(
         "ClearPML less one-vs-rest logistic regression, means over the splits", fontsize=11, x=0.01, ha="left"
     )
