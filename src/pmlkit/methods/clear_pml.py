@@ -30,7 +30,7 @@ KEPT = 0.5  # of the candidates in the predictor's target, whatever the judgemen
 COMPETITION = {"several": 0.8, "single": 1.0}
 _SURE, _WORTH = 3.0, 0.01  # standard errors, and share of rows, by which "single" must win
 _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
-_ROWS_TO_TRY = 500  # whose errors decide on the weights of features and on the penalty
+_ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _ROWS_TO_LINK = 50_000
 _GUESS_WEIGHT, _GUESS_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
@@ -189,25 +189,23 @@ class ClearPML(BasePML):
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
         trial = sample_by_content(rows, _ROWS_TO_TRY)
-        target = is_candidate[trial].astype(np.float64)
+        few = trial[:: -(-len(trial) // _ROWS_TO_COMPARE)]
         trials = []
         for weighting in weightings:
             view = fit_view(X, weighting)
-            some = view.rows(rows[trial])
-            kernel = LandmarkKernel(some, mean_distance_between(some), linear)
-            system = ridge_system(kernel, some)
-            found = search_regularization(system, target, np.arange(len(trial)))
-            trials.append((view, kernel, system, *found))
+            some = view.rows(rows[few])
+            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
+            found = search_regularization(system, is_candidate[few].astype(np.float64), np.arange(len(few)))
+            trials.append((view, *found))
         logger.info("Held-out errors of weightings: %s", {view.weighting: error for view, *_, error in trials})
-        view, kernel, system, regularization, _ = min(trials, key=lambda found: found[-1])
+        view, regularization, _ = min(trials, key=lambda found: found[-1])
         self.weighting_ = view.weighting
-        if len(trial) < X.shape[0] or len(trial) > self.n_landmarks:
-            n_landmarks = min(self.n_landmarks, max(100, _CELLS // len(is_candidate)))
-            landmarks = view.rows(X[sample_by_content(X, n_landmarks)])
-            kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
-            dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
-            system = ridge_system(kernel, view.rows(rows), dtype=dtype)
-            regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
+        n_landmarks = min(self.n_landmarks, max(100, _CELLS // len(is_candidate)))
+        landmarks = view.rows(X[sample_by_content(X, n_landmarks)])
+        kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
+        dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
+        system = ridge_system(kernel, view.rows(rows), dtype=dtype)
+        regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
         self.regularization_ = regularization
         return view, kernel, system
 
