@@ -17,6 +17,7 @@ __all__ = ["LabelMap", "fit_label_map"]
 
 _PRIOR = 8.0  # precision of each correction, times the number of labels
 _STEPS = 15  # accelerated ones: what is left after them changes no ranking
+_STILL = 1e-4
 _LEAST_SPREAD = 0.2  # below, a label says nothing: what moves it is the trace of the row's own target
 
 
@@ -95,5 +96,8 @@ def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
         push = (momentum - 1.0) / next_momentum
         ahead_weights = new_weights + push * (new_weights - weights)
         ahead_offset = new_offset + push * (new_offset - offset)
+        change = max(float(np.abs(new_weights - weights).max()), float(np.abs(new_offset - offset).max()))
         weights, offset, momentum = new_weights, new_offset, next_momentum
+        if change < _STILL:
+            break
     return LabelMap(mean, spread, weights, offset)

@@ -78,23 +78,27 @@ def fit_links(scores: FloatArray, target: FloatArray) -> Links:
 def _maximum(
     units: FloatArray, target: FloatArray, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the most likely intercepts and slopes (Newton's method, all labels at once)."""
+    """Return the most likely intercepts and slopes (Newton's method, label by label until it stands still)."""
+    intercept, slope = intercept.astype(np.float64), slope.astype(np.float64)
+    moving = np.arange(len(slope))
     for _ in range(_MAX_NEWTON_STEPS):
-        chance = expit(units * slope.astype(units.dtype) + intercept.astype(units.dtype))
-        rest = target - chance
+        some, wanted = (units, target) if len(moving) == len(slope) else (units[:, moving], target[:, moving])
+        old_slope = slope[moving]
+        chance = expit(some * old_slope.astype(units.dtype) + intercept[moving].astype(units.dtype))
+        rest = wanted - chance
         weight = chance * (1.0 - chance)
-        slant = weight * units
+        slant = weight * some
         a, b = weight.sum(axis=0, dtype=np.float64) + 1e-9, slant.sum(axis=0, dtype=np.float64)
-        c = np.einsum("ij,ij->j", slant, units).astype(np.float64) + precision
+        c = np.einsum("ij,ij->j", slant, some).astype(np.float64) + precision
         u = rest.sum(axis=0, dtype=np.float64)
-        v = np.einsum("ij,ij->j", rest, units).astype(np.float64) - precision * (slope - centre)
+        v = np.einsum("ij,ij->j", rest, some).astype(np.float64) - precision * (old_slope - centre)
         determinant = np.maximum(a * c - b * b, 1e-12)
         # Small steps: far from the maximum the quadratic model of a logistic curve leads astray.
         to_intercept = np.clip((c * u - b * v) / determinant, -2.0, 2.0)
-        to_slope = np.clip((a * v - b * u) / determinant, -2.0, 2.0)
-        moved = np.maximum(slope + to_slope, 0.0)
-        change = max(float(np.abs(to_intercept).max()), float(np.abs(moved - slope).max()))
-        intercept, slope = intercept + to_intercept, moved
-        if change < 1e-5:
+        new_slope = np.maximum(old_slope + np.clip((a * v - b * u) / determinant, -2.0, 2.0), 0.0)
+        intercept[moving] += to_intercept
+        slope[moving] = new_slope
+        moving = moving[np.maximum(np.abs(to_intercept), np.abs(new_slope - old_slope)) >= 1e-5]
+        if not len(moving):
             break
     return intercept, slope
