@@ -29,7 +29,7 @@ def test_it_is_weighted_ridge_regression_on_targets_and_guesses(monkeypatch):
     intercept, dual = ridge.on_kernel(model)
     guesses = np.tanh(kernel(others) @ dual + intercept)
 
-    found = fit_with_guesses(system, ridge, model, PENALTY, kernel, others, np.tanh, WEIGHT)
+    found = fit_with_guesses(ridge, model, kernel, others, np.tanh, WEIGHT)
 
     wanted = plain_weighted_ridge(
         np.vstack([kernel(X), kernel(others)]),

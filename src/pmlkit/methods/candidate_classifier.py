@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.clear_pml import COMPETITION, KEPT
+from pmlkit.methods.clear_pml import COMPETITION, blended_target
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.folds import content_folds
@@ -103,7 +103,7 @@ class CandidateClassifier(BasePML):
                 progress.step("fold")
             self.noise_floor_ = noise_floor(held_out, is_candidate)
             confidence = self._judge(held_out, is_candidate)
-            target = KEPT * is_candidate + (1.0 - KEPT) * confidence
+            target = blended_target(is_candidate, confidence)
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))

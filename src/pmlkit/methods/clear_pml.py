@@ -14,13 +14,13 @@ from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.guessed_rows import fit_with_guesses
-from pmlkit.numerics.held_out_ridge import HeldOutRidge, RidgeSystem, ridge_system, search_regularization
+from pmlkit.numerics.held_out_ridge import HeldOutRidge, ridge_system, search_regularization
 from pmlkit.numerics.label_map import LabelMap, fit_label_map
 from pmlkit.numerics.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
 from pmlkit.numerics.links import Links, fit_links
 from pmlkit.numerics.views import View, fit_view, possible_weightings
 
-__all__ = ["ClearPML"]
+__all__ = ["ClearPML", "blended_target"]
 
 logger = logging.getLogger(__name__)
 
@@ -145,15 +145,14 @@ class ClearPML(BasePML):
         is_labelled = labelled_rows(Y)
         all_labelled = bool(is_labelled.all())
         is_candidate = np.asarray((Y if all_labelled else Y[is_labelled]).toarray() > 0)
-        self._view, self._kernel, system = self._choose_features(X, is_labelled, is_candidate)
-        ridge = system.solved(self.regularization_)
+        self._view, self._kernel, ridge = self._choose_features(X, is_labelled, is_candidate)
         progress.step("features")
         first = _evidence(ridge, is_candidate.astype(ridge.design.dtype))
         self.noise_floor_ = noise_floor(first.probability, is_candidate)
         progress.step("evidence")
         can_condition = bool(is_candidate.any(axis=1).all()) and all_labelled
-
-        world = _World(ridge, is_candidate, first, self.noise_floor_, can_condition)
+        chance = true_probabilities(first.probability, self.noise_floor_)
+        world = _World(ridge, is_candidate, chance, self.noise_floor_, can_condition)
         judged = self._choose_mode(world) if self.mode == "auto" else _judge(world, self.mode)
         self.mode_ = judged.mode
         progress.step("judgement")
@@ -162,10 +161,8 @@ class ClearPML(BasePML):
         self.intercept_, self.dual_coef_ = ridge.on_kernel(judged.evidence.model)
         if not all_labelled:
             self.intercept_, self.dual_coef_ = fit_with_guesses(
-                system,
                 ridge,
                 judged.evidence.model,
-                self.regularization_,
                 self._kernel,
                 self._view.rows(X[~is_labelled]),
                 lambda raw: expit(_GUESS_SLOPE * self._log_odds(raw)),
@@ -184,7 +181,7 @@ class ClearPML(BasePML):
 
     def _choose_features(
         self, X: Features, is_labelled: BoolArray, is_candidate: BoolArray
-    ) -> tuple[View, LandmarkKernel, RidgeSystem]:
+    ) -> tuple[View, LandmarkKernel, HeldOutRidge]:
         rows = X if is_labelled.all() else X[is_labelled]
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
@@ -207,7 +204,7 @@ class ClearPML(BasePML):
         system = ridge_system(kernel, view.rows(rows), dtype=dtype)
         regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
         self.regularization_ = regularization
-        return view, kernel, system
+        return view, kernel, system.solved(regularization)
 
     def _choose_mode(self, world: "_World") -> _Judgement:
         several = _judge(world, "several")
@@ -234,8 +231,8 @@ class _World:
     ----------
     ridge : HeldOutRidge
     is_candidate : bool array of shape (n_rows, n_labels)
-    first : _Evidence
-        Of the candidates themselves.
+    chance : array of shape (n_rows, n_labels)
+        Of being true, by the evidence of the candidates themselves.
     floor : float
         How often a label that is not true is a candidate.
     condition : bool
@@ -244,7 +241,7 @@ class _World:
 
     ridge: HeldOutRidge
     is_candidate: BoolArray
-    first: _Evidence
+    chance: FloatArray
     floor: float
     condition: bool
 
@@ -264,9 +261,9 @@ def _evidence(ridge: HeldOutRidge, target: FloatArray) -> _Evidence:
 
 def _judge(world: _World, mode: Mode) -> _Judgement:
     """Judge by the candidates' evidence, then again by that of the first judgement, and learn from it."""
-    rough = world.confidence(true_probabilities(world.first.probability, world.floor), COMPETITION[mode])
+    rough = world.confidence(world.chance, COMPETITION[mode])
     confidence = world.confidence(_inside(_evidence(world.ridge, rough).probability), COMPETITION[mode])
-    return _Judgement(mode, confidence, _evidence(world.ridge, _target(world.is_candidate, confidence)))
+    return _Judgement(mode, confidence, _evidence(world.ridge, blended_target(world.is_candidate, confidence)))
 
 
 def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, FloatArray]:
@@ -275,12 +272,12 @@ def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, 
     confidence = judged.confidence
     if several:
         # Competition orders candidates well but makes all of them too small.
-        plain = world.confidence(true_probabilities(world.first.probability, world.floor), 0.0)
+        plain = world.confidence(world.chance, 0.0)
         n_true = believed(float(plain.sum()), int(world.is_candidate.sum()))
         confidence = rescaled(confidence, n_true)
     log_odds = _as_log_odds(judged.evidence.probability)
     step = -(-len(log_odds) // _ROWS_TO_LINK)
-    label_map = fit_label_map(log_odds[::step], _target(world.is_candidate[::step], confidence[::step]))
+    label_map = fit_label_map(log_odds[::step], blended_target(world.is_candidate[::step], confidence[::step]))
     probability = label_map.corrected(log_odds)
     expit(probability, out=probability)
     last = world.confidence(_inside(probability), COMPETITION[judged.mode])
@@ -290,7 +287,7 @@ def _conclude(world: _World, judged: _Judgement) -> tuple[LabelMap, FloatArray, 
     return label_map, probability, both / np.maximum(both.sum(axis=1, keepdims=True), 1e-12)
 
 
-def _target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArray:
+def blended_target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArray:
     """Half of what was given stays: the judgement may be wrong, the candidates are not all."""
     return np.asarray(np.where(is_candidate, KEPT + (1.0 - KEPT) * confidence, 0.0))
 

@@ -6,17 +6,15 @@ import numpy as np
 from scipy import linalg
 
 from pmlkit._typing import Features, FloatArray
-from pmlkit.numerics.held_out_ridge import HeldOutRidge, RidgeSystem
+from pmlkit.numerics.held_out_ridge import HeldOutRidge
 from pmlkit.numerics.landmarks import LandmarkKernel, row_blocks
 
 __all__ = ["fit_with_guesses"]
 
 
 def fit_with_guesses(
-    system: RidgeSystem,
     ridge: HeldOutRidge,
     model: tuple[FloatArray, FloatArray],
-    regularization: float,
     kernel: LandmarkKernel,
     X: Features,
     guess: Callable[[FloatArray], FloatArray],
@@ -26,9 +24,8 @@ def fit_with_guesses(
 
     Parameters
     ----------
-    system, ridge, model : RidgeSystem, HeldOutRidge, tuple
+    ridge, model : HeldOutRidge, tuple
         The regression and its answer for some targets.
-    regularization : float
     kernel : LandmarkKernel
     X : dense array or CSR array of float64 of shape (n_rows, n_features)
         The other rows.
@@ -50,16 +47,15 @@ def fit_with_guesses(
     >>> from pmlkit.numerics.landmarks import LandmarkKernel
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> kernel = LandmarkKernel(X, 1.0, linear=False)
-    >>> system = ridge_system(kernel, X)
-    >>> ridge = system.solved(0.1)
+    >>> ridge = ridge_system(kernel, X).solved(0.1)
     >>> model = ridge.fit(X[:, :1])
-    >>> weightless = fit_with_guesses(system, ridge, model, 0.1, kernel, X[:5], np.sign, 0.0)
+    >>> weightless = fit_with_guesses(ridge, model, kernel, X[:5], np.sign, 0.0)
     >>> bool(np.allclose(weightless[1], ridge.on_kernel(model)[1]))
     True
     """
     intercept, dual = ridge.on_kernel(model)
     n_own, n_others = len(ridge.design), X.shape[0]
-    total, gram = np.zeros_like(system.mean), np.zeros_like(system.gram)
+    total, gram = np.zeros_like(ridge.mean), np.zeros_like(ridge.factor)
     target_total, moments = np.zeros_like(intercept), np.zeros_like(dual)
     for rows in row_blocks(n_others, len(total)):
         block = kernel(X[rows])
@@ -72,11 +68,12 @@ def fit_with_guesses(
     mean, target_mean = total / n_others, target_total / n_others
     gram -= n_others * np.outer(mean, mean)
     moments -= n_others * np.outer(mean, target_mean)
-    shift, target_shift = mean - system.mean, target_mean - model[0]
+    shift, target_shift = mean - ridge.mean, target_mean - model[0]
     share = weight * n_others / (n_own + weight * n_others)
-    gram = system.gram + weight * gram + n_own * share * np.outer(shift, shift)
+    # The factor holds the own rows' moments and the penalty.
+    gram = ridge.factor @ ridge.factor.T + weight * gram + n_own * share * np.outer(shift, shift)
     moments = (
         ridge.factor @ model[1].astype(np.float64) + weight * moments + n_own * share * np.outer(shift, target_shift)
     )
-    dual = linalg.solve(gram + regularization * system.own, moments, assume_a="pos", check_finite=False)
-    return model[0] + share * target_shift - (system.mean + share * shift) @ dual, dual
+    dual = linalg.solve(gram, moments, assume_a="pos", check_finite=False)
+    return model[0] + share * target_shift - (ridge.mean + share * shift) @ dual, dual
