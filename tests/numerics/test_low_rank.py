@@ -106,19 +106,15 @@ def test_a_start_from_the_solution_ends_at_once():
     assert again.n_iter <= 3
 
 
-def test_the_norm_of_many_equal_singular_values_is_found():
-    """Lanczos does not converge on a cluster as tight as this one, and must not be the last word."""
-    rng = np.random.default_rng(0)
-    left, _ = np.linalg.qr(rng.normal(size=(300, 200)))
-    right, _ = np.linalg.qr(rng.normal(size=(200, 200)))
-    values = 3.0 - 1e-13 * np.arange(200)
-    assert low_rank._spectral_norm(left * values @ right.T) == pytest.approx(3.0, rel=1e-9)
-
-
-def test_the_norm_when_lanczos_gives_up(monkeypatch):
-    def gives_up(*_, **__):
-        raise low_rank.ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
-
-    monkeypatch.setattr(low_rank, "eigsh", gives_up)
-    A = np.random.default_rng(1).normal(size=(180, 150))
-    assert low_rank._spectral_norm(A) == pytest.approx(np.linalg.norm(A, 2))
+def test_a_start_from_another_target_leads_to_the_same_solution():
+    """The subspace of the start is of a size that makes it used, and of a problem that is not this one."""
+    X, P = problem(300, 150, 120, rank=3, decay=0.98)
+    _, other = problem(300, 150, 120, rank=3, decay=0.98, seed=1)
+    basis = eigenbasis(X)
+    norm2 = float(P.multiply(P).sum())
+    start = fit_low_rank(basis, basis.project(other), float(other.multiply(other).sum()), 50.0, tol=1e-9)
+    fresh = fit_low_rank(basis, basis.project(P), norm2, 50.0, tol=1e-10)
+    warm = fit_low_rank(basis, basis.project(P), norm2, 50.0, tol=1e-10, start=start)
+    assert start.subspace is not None
+    assert_allclose(warm.solution, fresh.solution, atol=1e-4 * np.abs(fresh.solution).max())
+    assert warm.objective == pytest.approx(fresh.objective, rel=1e-9)

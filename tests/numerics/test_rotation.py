@@ -97,6 +97,14 @@ def test_the_spectral_norm(shape):
     assert spectral_norm(np.zeros((3, 0))) == 0.0
 
 
+def test_the_norm_of_many_equal_singular_values():
+    """Iterative methods do not converge on a cluster as tight as this one."""
+    left, _ = np.linalg.qr(_rows(300, 200))
+    right, _ = np.linalg.qr(_rows(200, 200))
+    values = 3.0 - 1e-13 * np.arange(200)
+    assert_allclose(spectral_norm(left * values @ right.T), 3.0, rtol=1e-9)
+
+
 def test_too_large_a_side_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr(module, "_MAX_SIDE", 5)
     smaller_gram(_rows(5, 80))

@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.numerics.products import transposed_product
+from pmlkit.numerics.products import as_dense, transposed_product
 
-__all__ = ["Basis", "eigenbasis", "lanczos_start"]
+__all__ = ["Basis", "eigenbasis"]
 
 LARGEST_DIAGONALISED = 4096
 """The smaller side of X up to which its Gram matrix is diagonalised."""
@@ -87,11 +87,11 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
         return _plain_basis(X, weight, mean, correlate, project_plain)
     root = np.sqrt(weight)
     if n_features <= n_rows:
-        gram = _dense(X.T @ _scale_rows(X, weight))
+        gram = as_dense(X.T @ _scale_rows(X, weight))
         if center:
             gram -= total * np.outer(mean, mean)
     else:
-        gram = _dense(X @ X.T)
+        gram = as_dense(X @ X.T)
         if center:
             shift = X @ mean
             gram -= shift[:, None] + shift - mean @ mean
@@ -136,7 +136,7 @@ def _plain_basis(
         return correlate(weight[:, None] * (X @ M - mean @ M))
 
     operator = LinearOperator((X.shape[1],) * 2, matvec=lambda v: gram(v[:, None])[:, 0], dtype=np.float64)
-    start = lanczos_start(X.shape[1])
+    start = np.random.default_rng(0).normal(size=X.shape[1])  # in no null space by design
     largest = 0.0
     if operator.matvec(start).any():
         largest = float(eigsh(operator, k=1, v0=start, tol=1e-3, return_eigenvectors=False)[0])
@@ -146,16 +146,7 @@ def _plain_basis(
     return Basis(gram, largest * 1.002, norm2, project, lambda M: M, mean)
 
 
-def lanczos_start(size: int) -> FloatArray:
-    """Return a start for Lanczos that lies in no null space by design."""
-    return np.random.default_rng(0).normal(size=size)
-
-
 def _scale_rows(A: Features, scale: FloatArray) -> Features:
     if (scale == 1.0).all():
         return A
     return sparse.csr_array(sparse.diags_array(scale) @ A) if sparse.issparse(A) else scale[:, None] * A
-
-
-def _dense(A: Features) -> FloatArray:
-    return np.asarray(A.toarray() if sparse.issparse(A) else A)

@@ -4,14 +4,12 @@ import numpy as np
 from scipy import linalg, sparse
 
 from pmlkit._typing import Features, FloatArray
+from pmlkit.numerics.products import as_dense, inner_products
 
 __all__ = ["gaussian_block", "mean_distance", "nystrom_features", "squared_distances"]
 
 EXACT_DISTANCE_ROWS = 6000
 """Up to so many rows the mean distance is exact; beyond, it is that of a sample of a quarter as many."""
-
-_SPARSE_PAYS = 0.025
-"""Below this density a sparse product of rows is faster than a dense one."""
 
 
 def squared_distances(A: Features, B: Features) -> FloatArray:
@@ -24,13 +22,11 @@ def squared_distances(A: Features, B: Features) -> FloatArray:
     >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[25.,  0.]])
     """
-    if sparse.issparse(A) and A.nnz < _SPARSE_PAYS * A.shape[0] * A.shape[1]:
-        inner = (A @ B.T).toarray()
-    else:
-        inner = _dense(A) @ _dense(B).T
+    inner = inner_products(A, B)
     inner *= -2.0
-    inner += _squared_norms(A)[:, None]
-    inner += _squared_norms(B)
+    norms = _squared_norms(A)
+    inner += norms[:, None]
+    inner += norms if B is A else _squared_norms(B)
     return np.asarray(np.maximum(inner, 0.0, out=inner))
 
 
@@ -108,7 +104,7 @@ def nystrom_features(
     kept = eigenvalues > 1e-6 * eigenvalues[-1]
     whiten = (vectors[:, kept] / np.sqrt(eigenvalues[kept])).astype(np.float32)
     features = np.empty((X.shape[0], whiten.shape[1]), dtype=np.float32)
-    dense_landmarks = _dense(landmarks)
+    dense_landmarks = as_dense(landmarks)
     norms = _squared_norms(landmarks)
     scale = -1.0 / (width * width)
     for first in range(0, X.shape[0], 8192):
@@ -127,7 +123,3 @@ def _squared_norms(A: Features) -> FloatArray:
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return np.asarray(np.einsum("ij,ij->i", A, A))
-
-
-def _dense(A: Features) -> FloatArray:
-    return np.asarray(A.toarray() if sparse.issparse(A) else A)

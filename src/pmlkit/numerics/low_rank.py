@@ -9,17 +9,16 @@ diagonalise, accelerated proximal gradient steps are taken with products by X. B
 certificate, a duality gap.
 """
 
-import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from pmlkit._typing import FloatArray
-from pmlkit.numerics.basis import Basis, lanczos_start
+from pmlkit.numerics.basis import Basis
 from pmlkit.numerics.prox import nuclear_prox
+from pmlkit.numerics.rotation import spectral_norm
 
 __all__ = ["LowRankFit", "fit_low_rank"]
 
@@ -39,7 +38,7 @@ class LowRankFit:
     n_iter : int
     trace : array
         The objective after each step.
-    multiplier, penalty : array, float
+    multiplier, penalty, subspace : array, float, array
         Where a next, similar problem starts best (ADMM only).
     """
 
@@ -52,6 +51,7 @@ class LowRankFit:
     trace: FloatArray
     multiplier: FloatArray | None = None
     penalty: float = 0.0
+    subspace: FloatArray | None = None
 
 
 def fit_low_rank(
@@ -119,7 +119,7 @@ def _accelerated(
     """
     M = np.zeros_like(target) if start is None else start.solution
     step = 1.0 / (2.0 * basis.largest)
-    shrink = _Shrinkage()
+    shrink = _Shrinkage(None)
     Z, momentum = M, 1.0
     trace: list[float] = []
     next_check = 3
@@ -166,7 +166,7 @@ def _admm(
     else:
         penalty, Z, U = start.penalty, start.solution, start.multiplier / start.penalty
     twice = 2.0 * target
-    shrink = _Shrinkage()
+    shrink = _Shrinkage(None if start is None else start.subspace)
     trace: list[float] = []
     next_check, check_every = 1, 1 if min(target.shape) < 64 else 3
     while True:
@@ -193,8 +193,8 @@ def _admm(
             change = 2.0 if primal > 5.0 * dual else 0.5 if dual > 5.0 * primal else 1.0
             if 1e-6 < penalty * change / first_penalty < 1e6:
                 penalty, U = penalty * change, U / change
-    nuclear = float(values.sum())
-    return LowRankFit(Z, nuclear, len(values), trace[-1], gap, len(trace), np.asarray(trace), U * penalty, penalty)
+    fit_so_far = LowRankFit(Z, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace))
+    return replace(fit_so_far, multiplier=U * penalty, penalty=penalty, subspace=shrink.subspace)
 
 
 def _relative_gap(
@@ -205,29 +205,10 @@ def _relative_gap(
     The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
     for the dual problem, so its dual value is a lower bound of the optimum.
     """
-    norm = 2.0 * _spectral_norm(target - gram_M)
+    norm = 2.0 * spectral_norm(target - gram_M)
     scale = 1.0 if norm <= alpha else alpha / norm
     dual = 2.0 * scale * (target_norm2 - float(np.vdot(M, target))) - scale * scale * fit
     return float((value - dual) / max(value, _TINY))
-
-
-def _spectral_norm(A: FloatArray) -> float:
-    if not A.any():
-        return 0.0
-    small = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
-    return float(np.sqrt(max(_largest_eigenvalue(small), 0.0)))
-
-
-def _largest_eigenvalue(symmetric: FloatArray) -> float:
-    last = len(symmetric) - 1
-    if last < 32:
-        return float(np.linalg.eigvalsh(symmetric)[last])
-    if last >= 128:
-        # Near the solution many singular values meet at the top, and Lanczos may never tell them apart.
-        with contextlib.suppress(ArpackNoConvergence):
-            start = lanczos_start(len(symmetric))
-            return float(eigsh(symmetric, k=1, v0=start, maxiter=len(symmetric), return_eigenvectors=False)[0])
-    return float(linalg.eigvalsh(symmetric, subset_by_index=(last, last), check_finite=False)[0])
 
 
 class _Shrinkage:
@@ -239,18 +220,18 @@ class _Shrinkage:
     singular value below the threshold, so that none above can be missing.
     """
 
-    def __init__(self) -> None:
-        self._subspace: FloatArray | None = None
+    def __init__(self, subspace: FloatArray | None) -> None:
+        self.subspace = subspace
 
     def __call__(self, A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
-        if self._subspace is not None:
-            near = self._near(A, amount, self._subspace)
+        if self.subspace is not None:
+            near = self._near(A, amount, self.subspace)
             if near is not None:
                 return near
         shrunk, values = nuclear_prox(A, amount)
         wide = len(values) + 8
         pays = min(A.shape) >= 64 and 4 * wide <= min(A.shape)
-        self._subspace = _leading(A, wide) if pays else None
+        self.subspace = _leading(A, wide) if pays else None
         return shrunk, values
 
     def _near(self, A: FloatArray, amount: float, subspace: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -262,7 +243,7 @@ class _Shrinkage:
             return None
         turn = turn[:, ::-1]
         directions = (right @ turn) / values
-        self._subspace = directions
+        self.subspace = directions
         kept = values > amount
         values = values[kept] - amount
         return np.asarray((left @ turn[:, kept] * values) @ directions[:, kept].T), values

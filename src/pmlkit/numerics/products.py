@@ -1,14 +1,20 @@
 """Products with matrices that live on the candidates, each in the way that costs least."""
 
 import numpy as np
+from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray
 
-__all__ = ["cells_of_product", "transposed_product"]
+__all__ = ["as_dense", "cells_of_product", "inner_products", "transposed_product"]
 
 _BLOCK_CELLS = 2**23
 _FEW_LABELS = 64
 """Up to so many labels a sparse matrix of candidates is worth making dense, as long as it stays small."""
+
+_SPARSE_PAYS = 0.025
+"""Below this density a sparse product of rows is faster than a dense one."""
+_SMALL_PRODUCT = 2**25
+"""Up to so many multiplications the dense product is done before the sparse one has begun."""
 
 
 def cells_of_product(left: Features, right: FloatArray, pattern: CSR) -> FloatArray:
@@ -54,3 +60,37 @@ def transposed_product(left: Features, candidates: CSR) -> FloatArray:
         return np.asarray(left.T @ candidates.toarray())
     product = left.T @ candidates
     return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+
+
+def inner_products(A: Features, B: Features) -> FloatArray:
+    """Return ``A @ B.T`` as a new dense array, by way of sparse rows where that is faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.products import inner_products
+    >>> rows = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> inner_products(rows, rows)
+    array([[5., 6.],
+           [6., 9.]])
+    """
+    large = A.shape[0] * B.shape[0] * A.shape[1] > _SMALL_PRODUCT
+    if large and sparse.issparse(A) and A.nnz < _SPARSE_PAYS * A.shape[0] * A.shape[1]:
+        return np.asarray((A @ B.T).toarray())
+    dense = as_dense(A)
+    return np.asarray(dense @ (dense if B is A else as_dense(B)).T)
+
+
+def as_dense(A: Features) -> FloatArray:
+    """Return A as a dense array, itself where it is one.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from pmlkit.numerics.products import as_dense
+    >>> as_dense(sparse.eye_array(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return np.asarray(A.toarray() if sparse.issparse(A) else A)

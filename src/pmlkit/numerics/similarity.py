@@ -20,7 +20,7 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.gaussian import gaussian_block, nystrom_features
-from pmlkit.numerics.products import cells_of_product, transposed_product
+from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
 __all__ = ["Compare", "KernelApprox", "RowSimilarity", "row_similarity"]
 
@@ -154,14 +154,16 @@ def _exact(
     def blocks(k: int) -> Iterator[tuple[slice, FloatArray, float]]:
         """Yield the label's kernel, some rows at a time, and the sum of its squares."""
         J = rows[begin[k] : begin[k + 1]]
+        features, candidates = X[J], Y[J]
         step = max(1, EXACT_CELLS // len(J))
         for first in range(0, len(J), step):
             some = slice(first, min(first + step, len(J)))
-            block = gaussian_block(X[J[some]], X[J], width)
+            whole = step >= len(J)
+            block = gaussian_block(features if whole else features[some], features, width)
             block[np.arange(len(block)), np.arange(some.start, some.stop)] = 0.0
             square = 0.0
             if compare == "both":
-                shared = (Y[J[some]] @ Y[J].T).toarray()
+                shared = inner_products(candidates if whole else candidates[some], candidates)
                 block *= shared
                 block *= root[J[some], None]
                 block *= root[J]
