@@ -70,10 +70,12 @@ def collect(names: tuple[str, ...], method: str) -> list[Case]:
             count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
             judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
             Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
-            scores = cross_fit(resolve_method(method), noisy.X, Y).scores
+            evidence = cross_fit(resolve_method(method), noisy.X, Y)
             row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
             is_false = noisy.truth[:, judged].toarray()[row, Y.indices] == 0
-            cases.append(Case(name, noise, weight, cell_terms(scores, Y), is_false, Y.indices))
+            cases.append(
+                Case(name, noise, weight, cell_terms(evidence.scores, Y, evidence.confidence), is_false, Y.indices)
+            )
         print(f"  {name}: done", flush=True)
     return cases
 
@@ -155,7 +157,7 @@ def main() -> None:
     for kind in (*KINDS, "real"):
         _print(f"each set held out, {kind}", [case for case in main_cases if case.noise.startswith(kind)], maps)
     _print("each set held out, little noise (10 %)", [case for case in cases if "10%" in case.noise], maps)
-    print("terms:", ", ".join(TERMS))
+    print("terms:", ", ".join(TERMS[: len(on_all[0])]))
     print("coefficients:", ", ".join(f"{value:.3f}" for value in on_all[0]), f"intercept: {on_all[1]:.3f}")
     print("spread of a set and of a label: {:.2f}, {:.2f}".format(*spreads(main_cases, maps)))
 

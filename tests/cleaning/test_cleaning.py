@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, MLkNN
+from pmlkit import CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability
 from pmlkit.cleaning.evidence import cross_fit
@@ -197,7 +197,7 @@ def test_terms_of_the_map_by_a_plain_reference():
     Y[:3] = [[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
     scores = rng.random((60, 4))
     terms = cell_terms(scores, sparse.csr_array(Y))
-    column = {name: terms[:, j] for j, name in enumerate(TERMS)}
+    column = {name: terms[:, j] for j, name in enumerate(TERMS[:-1])}
     cells = np.argwhere(Y)
     for position, (i, k) in enumerate(cells):
         others = [column["odds"][p] for p, (a, b) in enumerate(cells) if a == i and b != k]
@@ -212,6 +212,19 @@ def test_terms_of_the_map_by_a_plain_reference():
     chance = max(np.mean(chances), 0.5)  # below one half there is no evidence
     assert column["separation"][0] == pytest.approx(np.log(chance / (1 - chance)))
     assert np.allclose(column["odds*noise"], column["odds"] * column["noise"])
+    confidence = rng.random(len(cells))
+    judged = cell_terms(scores, sparse.csr_array(Y), confidence)
+    assert np.array_equal(judged[:, :-1], terms)
+    assert np.allclose(judged[:, -1], np.clip(np.log((1 - confidence) / confidence), -6, 4))
+
+
+def test_the_judgement_of_clear_pml_is_aligned_with_the_candidates(strips):
+    Y = sparse.csr_array(strips.Y.astype(float))
+    evidence = cross_fit(ClearPML(), strips.X, Y)
+    expected = ClearPML().fit(strips.X, Y).label_confidence_.toarray()
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    assert np.allclose(evidence.confidence, expected[row, Y.indices])
+    assert cross_fit(CandidateLogistic(), strips.X, Y).confidence is None
 
 
 def test_doubt_falls_with_the_score():

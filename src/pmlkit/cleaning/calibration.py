@@ -4,9 +4,9 @@ Two steps. First a class-conditional posterior: if false candidates hit every ro
 the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
 odds of each cell. Real noise is not that kind, features may tell little, and then those odds are far too sure of
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
-candidates, how the cell compares with the row's other candidates, how frequent the label is. The few coefficients of
-that map come from benchmark sets whose truth is known (benchmarks/cleaning_calibration.py refits them and checks them
-on sets that they were not fitted on).
+candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
+makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
+(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on).
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability",
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
 _PSEUDO_ROWS = 50
 _LEAST_SLOPE = 0.2
+_ODDS = (-6.0, 4.0)
 _MAX_CELLS = 2_000_000  # on which the curve from scores to candidate rates is fitted
 
 TERMS = (
@@ -35,12 +36,14 @@ TERMS = (
     "separation*separation",
     "noise*separation",
     "odds*noise",
+    "judgement",
 )
-"""What the map looks at; see `cell_terms`."""
+"""What the map looks at, the last one only where the method judges candidates itself; see `cell_terms`."""
 
-_INTERCEPT = 0.247
-_COEFFICIENTS = np.array(
-    [0.891, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466],
+_MAP = np.array([0.891, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466]), 0.247
+_MAP_OF_JUDGED = (
+    np.array([0.409, -0.101, -2.409, -0.333, 0.196, 0.333, 0.344, -2.462, -0.359, 1.278, 1.168, 0.372, 0.455]),
+    0.083,
 )
 
 SPREAD = 0.58
@@ -50,7 +53,7 @@ LABEL_SPREAD = 0.60
 """The same of a single label, beyond what is wrong about its data set."""
 
 
-def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
+def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return how likely each candidate is false, aligned with ``Y.data``.
 
     Parameters
@@ -59,6 +62,8 @@ def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
         Out-of-fold scores, see `pmlkit.cleaning.evidence.cross_fit`.
     Y : CSR array of shape (n_rows, n_labels)
         Candidates.
+    confidence : array aligned with ``Y.data``, optional
+        The method's own judgement of each candidate.
 
     Examples
     --------
@@ -71,15 +76,16 @@ def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
     >>> bool(doubt[3] > doubt[0])
     True
     """
-    return np.asarray(expit(log_odds(cell_terms(scores, Y), _COEFFICIENTS, _INTERCEPT)))
+    fitted = _MAP if confidence is None else _MAP_OF_JUDGED
+    return np.asarray(expit(log_odds(cell_terms(scores, Y, confidence), *fitted)))
 
 
 def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> FloatArray:
     """Apply the map: the log odds of being false.
 
-    How steeply they rise with ``odds`` and ``gap`` depends on the data set. Far from the sets that the map was fitted
-    on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows: so
-    there is a least slope.
+    How steeply they rise with ``odds`` (and with them ``judgement``) and ``gap`` depends on the data set. Far from the
+    sets that the map was fitted on, such as labels without any noise, a slope could turn negative and trust would fall
+    where evidence grows: so there is a least slope.
 
     Parameters
     ----------
@@ -96,29 +102,34 @@ def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> F
     >>> log_odds(terms, np.ones(len(TERMS)), -1.0).tolist()
     [-1.0]
     """
-    weight = dict(zip(TERMS, coefficients, strict=True))
-    value = {name: terms[:, j] for j, name in enumerate(TERMS)}
+    names = TERMS[: terms.shape[1]]
+    weight = dict(zip(names, coefficients, strict=True))
+    value = {name: terms[:, j] for j, name in enumerate(names)}
     odds_slope = (
-        weight["odds"] + weight["odds*separation"] * value["separation"] + weight["odds*noise"] * value["noise"]
+        weight["odds"]
+        + weight["odds*separation"] * value["separation"]
+        + weight["odds*noise"] * value["noise"]
+        + weight.get("judgement", 0.0)
     )
     gap_slope = weight["gap"] + weight["gap*separation"] * value["separation"]
     lift = np.maximum(_LEAST_SLOPE - odds_slope, 0.0) * value["odds"] + np.maximum(-gap_slope, 0.0) * value["gap"]
     return np.asarray(terms @ coefficients + intercept + lift)
 
 
-def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
+def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return the terms of the map, one row per candidate and one column per name in `TERMS`.
 
     ``odds`` are the log odds of being false by the class-conditional posterior; ``gap`` is by how much they exceed
     those of the row's most trusted other candidate; ``alone`` marks a row's only candidate; ``separation`` is the
     logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
     mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
-    relative to the mean; ``rows alone`` is the share of rows with one candidate.
+    relative to the mean; ``rows alone`` is the share of rows with one candidate; ``judgement`` are the log odds of
+    being false by the method's own confidences, and left out where it has none.
     """
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     odds = _class_conditional_odds(scores, Y, row)
     posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
-    odds = np.clip(odds, -6.0, 4.0)
+    odds = np.clip(odds, *_ODDS)
     gap, alone = _gaps(odds, Y, row)
     share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
     frequency = np.log(share[Y.indices])
@@ -135,7 +146,11 @@ def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
         "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
         "noise": np.full(len(odds), noise),
     }
-    return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
+    names: tuple[str, ...] = TERMS[:-1]
+    if confidence is not None:
+        single["judgement"] = np.clip(-logit(confidence), *_ODDS)
+        names = TERMS
+    return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in names])
 
 
 def _class_conditional_odds(scores: FloatArray, Y: CSR, row: FloatArray) -> FloatArray:
