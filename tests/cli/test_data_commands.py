@@ -154,6 +154,15 @@ def test_an_existing_output_is_kept_without_force(run, small_npz, tmp_path):
         out.write_text("mine")
 
 
+@pytest.mark.parametrize("command", ["convert", "noise"])
+def test_the_input_is_safe_from_force(run, small_npz, command):
+    before = small_npz.read_bytes()
+    result = run(command, small_npz, small_npz, "--force")
+    assert result.exit_code == 2
+    assert "is never overwritten" in result.stderr
+    assert small_npz.read_bytes() == before
+
+
 def test_noise_reaches_the_ratio_and_keeps_the_truth(run, small_npz, small, tmp_path):
     out = tmp_path / "noisy.npz"
     words = ["noise", small_npz, out, "--ratio", "1", "--kind", "confusable", "--rounding", "global", "--seed", "3"]

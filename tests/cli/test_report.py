@@ -37,6 +37,14 @@ def test_default_name_and_force(run, store, tmp_path, monkeypatch):
     assert run("report", store, "--force").exit_code == 0
 
 
+def test_the_store_is_safe_from_force(run, store):
+    before = store.read_bytes()
+    result = run("report", store, "-o", store, "--force")
+    assert result.exit_code == 2
+    assert "is never overwritten" in " ".join(result.stderr.split())
+    assert store.read_bytes() == before
+
+
 def test_csv_goes_to_standard_output(run, store, tmp_path):
     result = run("report", store, "--csv")
     assert result.exit_code == 0

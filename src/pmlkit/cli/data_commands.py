@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit._files import check_target
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import clean, emit, fact_table, heading, number, plain_table, say
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.reading import FORMAT_NAMES, InputFile, Reading
+from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def convert(
     """Write a data set in another format."""
     _check_choice(out_format, FORMAT_NAMES, "--out-format")
     _check_choice(out_labels, ("candidates", "truth"), "--out-labels")
-    check_target(out, force=force)
+    check_output(out, file, force=force)
     data = reading.read(file)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
@@ -131,7 +131,7 @@ def noise(
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:
         ratio = 1.0
-    check_target(out, force=force)
+    check_output(out, file, force=force)
     data = reading.read(file)
     if data.truth is None:
         say("note", f"the truth of {file.name} is unknown: its labels are taken for the truth.")

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pmlkit._files import check_target, replacing
+from pmlkit._files import replacing
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table
 from pmlkit.cli.params import Common, Force
+from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def report(
         raise Misuse("--latex and --csv are two different outputs: ask for one at a time.")
     target = output if output is not None or latex or csv else Path("report.html")
     if target is not None:
-        check_target(target, force=force)
+        check_output(target, store, force=force)
     from pmlkit.bench import load_cells
 
     cells = load_cells(store)
