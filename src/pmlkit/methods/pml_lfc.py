@@ -10,7 +10,6 @@ Gaussian kernel) and by candidates (their cosine); H leaves out the diagonal. Th
 are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to be corrected.
 """
 
-import functools
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
@@ -19,9 +18,9 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import ThreadpoolController
 
 from pmlkit._random import generator
+from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
@@ -35,11 +34,6 @@ from pmlkit.numerics.similarity import Compare, KernelApprox, row_similarity
 __all__ = ["PMLLFC"]
 
 logger = logging.getLogger(__name__)
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 class PMLLFC(BasePML):
@@ -236,8 +230,7 @@ class PMLLFC(BasePML):
         return int(self.max_iter)
 
     def _fit(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None = None) -> Learned:
-        # Its products are many and small: more threads would only wait for each other, at twice the time.
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             return self._fit_in_one_thread(X, Y, progress, sample_weight)
 
     def _fit_in_one_thread(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None) -> Learned:
