@@ -6,9 +6,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pmlkit import PMLLFC, CandidateLogistic, MLkNN
-from pmlkit.methods import all_methods
+from pmlkit.data import load_digit_strips
+from pmlkit.methods import all_methods, base
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.numerics.basis import eigenbasis
 from pmlkit.numerics.folds import content_folds
@@ -150,3 +152,21 @@ class TestWarmStart:
         model = PMLLFC(random_state=0, **options).fit(X, Y)
         similarity = model._warm[0].similarity
         assert model.set_params(random_state=5).fit(X, Y)._warm[0].similarity is not similarity
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_small_fits_keep_linear_algebra_to_one_thread(monkeypatch, few):
+    seen = []
+
+    class Watching(CandidateLogistic):
+        def _fit(self, X, Y, progress):
+            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+            return super()._fit(X, Y, progress)
+
+    monkeypatch.setattr(base, "_MANY_ROWS", 100 if few else 10)
+    strips = load_digit_strips(50)
+    with threadpool_limits(limits=2, user_api="blas"):
+        Watching().fit(strips.X, strips.Y)
+        after = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+    assert set(seen) == ({1} if few else {2})
+    assert after == {2}

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr
+from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
@@ -23,6 +24,9 @@ from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_thres
 __all__ = ["BasePML", "Learned", "labelled_rows"]
 
 logger = logging.getLogger(__name__)
+
+_MANY_ROWS = 20_000
+"""From so many rows on, products are large enough for several threads; below, two took up to nine times as long."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
             options["sample_weight"] = weight[used]
-        learned = self._fit(X, Y_used, progress, **options)
+        with one_blas_thread(when=X.shape[0] < _MANY_ROWS):
+            learned = self._fit(X, Y_used, progress, **options)
         progress.close()
         if self._paired:
             learned = replace(

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
@@ -34,7 +33,6 @@ _FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tri
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _ROWS_TO_LINK = 50_000
 _GUESS_WEIGHT, _GUESS_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
-_MANY_ROWS = 20_000  # from which on its products are large enough for several threads
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
@@ -144,10 +142,6 @@ class ClearPML(BasePML):
         return 4
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        with one_blas_thread(when=X.shape[0] < _MANY_ROWS):
-            return self._fit_rows(X, Y, progress)
-
-    def _fit_rows(self, X: Features, Y: CSR, progress: Progress) -> Learned:
         is_labelled = labelled_rows(Y)
         all_labelled = bool(is_labelled.all())
         is_candidate = np.asarray((Y if all_labelled else Y[is_labelled]).toarray() > 0)
