@@ -59,7 +59,7 @@ def noisy_versions(data: PMLDataset, name: str, seed: int = 1) -> list[tuple[str
     ]
 
 
-def collect(names: tuple[str, ...], method: str) -> list[Case]:
+def collect(names: tuple[str, ...], method: str, *, scores_only: bool = False) -> list[Case]:
     """Return all cases."""
     cases = []
     for name in names:
@@ -146,8 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--method", default="auto")
+    parser.add_argument(
+        "--scores-only", action="store_true", help="fit the map for methods that have scores but no confidences"
+    )
     options = parser.parse_args()
-    cases = collect(tuple(options.sets.split(",")), options.method)
+    cases = collect(tuple(options.sets.split(",")), options.method, scores_only=options.scores_only)
     on_all = fit_map(cases)
     maps = held_out_maps(cases)
     same = dict.fromkeys(maps, on_all)
@@ -157,7 +160,7 @@ def main() -> None:
     for kind in (*KINDS, "real"):
         _print(f"each set held out, {kind}", [case for case in main_cases if case.noise.startswith(kind)], maps)
     _print("each set held out, little noise (10 %)", [case for case in cases if "10%" in case.noise], maps)
-    print("terms:", ", ".join(TERMS[: len(on_all[0])]))
+    print("terms:", ", ".join(TERMS))
     print("coefficients:", ", ".join(f"{value:.3f}" for value in on_all[0]), f"intercept: {on_all[1]:.3f}")
     print("spread of a set and of a label: {:.2f}, {:.2f}".format(*spreads(main_cases, maps)))
 

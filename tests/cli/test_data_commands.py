@@ -163,6 +163,16 @@ def test_the_input_is_safe_from_force(run, small_npz, command):
     assert small_npz.read_bytes() == before
 
 
+def test_a_list_of_names_is_safe_from_force(run, small_npz, tmp_path):
+    table, names = tmp_path / "t.csv", tmp_path / "names.txt"
+    assert run("convert", small_npz, table).exit_code == 0
+    names.write_text("label_0\nlabel_1\n")
+    result = run("convert", table, names, "--labels", f"@{names}", "--out-format", "csv", "--force")
+    assert result.exit_code == 2
+    assert "is never overwritten" in result.stderr
+    assert names.read_text() == "label_0\nlabel_1\n"
+
+
 def test_noise_reaches_the_ratio_and_keeps_the_truth(run, small_npz, small, tmp_path):
     out = tmp_path / "noisy.npz"
     words = ["noise", small_npz, out, "--ratio", "1", "--kind", "confusable", "--rounding", "global", "--seed", "3"]

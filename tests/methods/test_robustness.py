@@ -1,14 +1,15 @@
 """Legitimate but odd input, each case once the cause of a wrong answer."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from pmlkit import PMLLFC, CandidateLogistic, MLkNN
+from pmlkit import PMLLFC, CandidateClassifier, CandidateLogistic, MLkNN
 from pmlkit.data import load_digit_strips
 from pmlkit.methods import all_methods, base
 from pmlkit.methods.thresholds import fit_threshold
@@ -155,18 +156,11 @@ class TestWarmStart:
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_small_fits_keep_linear_algebra_to_one_thread(monkeypatch, few):
-    seen = []
-
-    class Watching(CandidateLogistic):
-        def _fit(self, X, Y, progress):
-            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-            return super()._fit(X, Y, progress)
-
+@pytest.mark.parametrize("method", [CandidateLogistic, CandidateClassifier])
+def test_small_fits_keep_linear_algebra_to_one_thread(monkeypatch, few, method):
+    asked = []
+    monkeypatch.setattr(base, "one_blas_thread", lambda when: asked.append(when) or nullcontext())
     monkeypatch.setattr(base, "_MANY_ROWS", 100 if few else 10)
     strips = load_digit_strips(50)
-    with threadpool_limits(limits=2, user_api="blas"):
-        Watching().fit(strips.X, strips.Y)
-        after = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-    assert set(seen) == ({1} if few else {2})
-    assert after == {2}
+    method().fit(strips.X, strips.Y)
+    assert asked == [few and method is CandidateLogistic]

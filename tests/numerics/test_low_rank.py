@@ -118,3 +118,23 @@ def test_a_start_from_another_target_leads_to_the_same_solution():
     assert start.subspace is not None
     assert_allclose(warm.solution, fresh.solution, atol=1e-4 * np.abs(fresh.solution).max())
     assert warm.objective == pytest.approx(fresh.objective, rel=1e-9)
+
+
+def test_a_start_that_has_nothing_in_common_with_the_problem_is_left():
+    """Labels 0 to 12 alone, then labels 40 to 44 alone: no step within the first subspace would ever see the others."""
+    basis = eigenbasis(np.eye(96))
+    start, target = np.zeros((96, 96)), np.zeros((96, 96))
+    start[np.arange(13), np.arange(13)] = np.r_[np.full(5, 10.0), np.linspace(0.9, 0.5, 8)]
+    target[np.arange(40, 45), np.arange(40, 45)] = 10.0
+
+    def fitted(P, first=None):
+        P = sparse.csr_array(P)
+        return fit_low_rank(
+            basis, basis.project(P), float(P.multiply(P).sum()), 2.0, tol=1e-8, start=first, max_iter=60
+        )
+
+    first = fitted(start)
+    assert first.subspace is not None
+    warm = fitted(target, first)
+    assert warm.gap <= 1e-8
+    assert warm.objective == pytest.approx(fitted(target).objective)

@@ -15,12 +15,7 @@ def test_inner_products_are_the_same_by_every_route(density, small, monkeypatch)
     A = sparse.random_array((40, 60), density=density, format="csr", rng=rng)
     B = sparse.random_array((7, 60), density=density, format="csr", rng=rng)
     expected = A.toarray() @ B.toarray().T
-    assert_allclose(inner_products(A, B), expected, atol=1e-14)
-    assert_allclose(inner_products(A.toarray(), B.toarray()), expected, atol=1e-14)
+    for left in (A, A.toarray()):
+        for right in (B, B.toarray()):
+            assert_allclose(inner_products(left, right), expected, atol=1e-14)
     assert_allclose(inner_products(A, A), A.toarray() @ A.toarray().T, atol=1e-14)
-
-
-def test_the_answer_may_be_changed_without_harm():
-    A = np.eye(2)
-    inner_products(A, A)[:] = 7.0
-    assert_allclose(A, np.eye(2))

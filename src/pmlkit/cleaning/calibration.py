@@ -6,7 +6,8 @@ odds of each cell. Real noise is not that kind, features may tell little, and th
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
 candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
 makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
-(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on).
+(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on; with --scores-only
+for methods that have no confidences of their own).
 """
 
 import numpy as np
@@ -28,22 +29,25 @@ TERMS = (
     "gap",
     "alone",
     "separation",
-    "odds*separation",
+    "judgement*separation",
     "gap*separation",
     "frequency",
     "rows alone",
     "noise",
     "separation*separation",
     "noise*separation",
-    "odds*noise",
+    "judgement*noise",
     "judgement",
 )
-"""What the map looks at, the last one only where the method judges candidates itself; see `cell_terms`."""
+"""What the map looks at; see `cell_terms`."""
 
-_MAP = np.array([0.891, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466]), 0.247
-_MAP_OF_JUDGED = (
-    np.array([0.409, -0.101, -2.409, -0.333, 0.196, 0.333, 0.344, -2.462, -0.359, 1.278, 1.168, 0.372, 0.455]),
-    0.083,
+_MAP = (
+    np.array([0.128, -0.003, -2.319, -0.072, 0.398, 0.215, 0.254, -2.638, -0.396, 0.938, 0.676, 0.319, 0.421]),
+    -0.450,
+)
+_MAP_OF_SCORES = (
+    np.array([0.000, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466, 0.891]),
+    0.247,
 )
 
 SPREAD = 0.58
@@ -76,16 +80,16 @@ def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None 
     >>> bool(doubt[3] > doubt[0])
     True
     """
-    fitted = _MAP if confidence is None else _MAP_OF_JUDGED
+    fitted = _MAP_OF_SCORES if confidence is None else _MAP
     return np.asarray(expit(log_odds(cell_terms(scores, Y, confidence), *fitted)))
 
 
 def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> FloatArray:
     """Apply the map: the log odds of being false.
 
-    How steeply they rise with ``odds`` (and with them ``judgement``) and ``gap`` depends on the data set. Far from the
-    sets that the map was fitted on, such as labels without any noise, a slope could turn negative and trust would fall
-    where evidence grows: so there is a least slope.
+    How steeply they rise with ``judgement`` and ``gap`` depends on the data set. Far from the sets that the map was
+    fitted on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows:
+    so there is a least slope.
 
     Parameters
     ----------
@@ -102,29 +106,29 @@ def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> F
     >>> log_odds(terms, np.ones(len(TERMS)), -1.0).tolist()
     [-1.0]
     """
-    names = TERMS[: terms.shape[1]]
-    weight = dict(zip(names, coefficients, strict=True))
-    value = {name: terms[:, j] for j, name in enumerate(names)}
-    odds_slope = (
-        weight["odds"]
-        + weight["odds*separation"] * value["separation"]
-        + weight["odds*noise"] * value["noise"]
-        + weight.get("judgement", 0.0)
+    weight = dict(zip(TERMS, coefficients, strict=True))
+    value = {name: terms[:, j] for j, name in enumerate(TERMS)}
+    judgement_slope = (
+        weight["judgement"]
+        + weight["judgement*separation"] * value["separation"]
+        + weight["judgement*noise"] * value["noise"]
     )
     gap_slope = weight["gap"] + weight["gap*separation"] * value["separation"]
-    lift = np.maximum(_LEAST_SLOPE - odds_slope, 0.0) * value["odds"] + np.maximum(-gap_slope, 0.0) * value["gap"]
+    lift = np.maximum(max(_LEAST_SLOPE - weight["odds"], 0.0) - judgement_slope, 0.0) * value["judgement"]
+    lift += np.maximum(-gap_slope, 0.0) * value["gap"]
     return np.asarray(terms @ coefficients + intercept + lift)
 
 
 def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return the terms of the map, one row per candidate and one column per name in `TERMS`.
 
-    ``odds`` are the log odds of being false by the class-conditional posterior; ``gap`` is by how much they exceed
-    those of the row's most trusted other candidate; ``alone`` marks a row's only candidate; ``separation`` is the
-    logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
-    mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
-    relative to the mean; ``rows alone`` is the share of rows with one candidate; ``judgement`` are the log odds of
-    being false by the method's own confidences, and left out where it has none.
+    ``judgement`` are the log odds of being false by the method's own confidences, and ``odds`` those of the
+    class-conditional posterior beside it; a method without confidences leaves the judgement to the posterior, and
+    ``odds`` are 0. ``gap`` is by how much the posterior's odds exceed those of the row's most trusted other candidate;
+    ``alone`` marks a row's only candidate; ``separation`` is the logit of the chance that a candidate scores higher
+    than a non-candidate of its label, and ``noise`` that of the mean class-conditional posterior, both over the whole
+    set; ``frequency`` is the log share of rows with the label, relative to the mean; ``rows alone`` is the share of
+    rows with one candidate.
     """
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     odds = _class_conditional_odds(scores, Y, row)
@@ -138,7 +142,8 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     separation = float(logit(np.clip(_separation(scores, Y, row), 0.5, 0.999)))
     noise = float(logit(np.clip(posterior.mean(), 0.01, 0.99)))
     single = {
-        "odds": odds,
+        "odds": np.zeros(len(odds)) if confidence is None else odds,
+        "judgement": odds if confidence is None else np.clip(-logit(confidence), *_ODDS),
         "gap": gap,
         "alone": alone,
         "separation": np.full(len(odds), separation),
@@ -146,11 +151,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
         "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
         "noise": np.full(len(odds), noise),
     }
-    names: tuple[str, ...] = TERMS[:-1]
-    if confidence is not None:
-        single["judgement"] = np.clip(-logit(confidence), *_ODDS)
-        names = TERMS
-    return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in names])
+    return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
 
 
 def _class_conditional_odds(scores: FloatArray, Y: CSR, row: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of every cell without the row's own labels.
+    """What is known of every cell, without models that saw the row's own labels.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def cross_fit(
         Unfitted; it is not changed.
     X : array or CSR array of shape (n_rows, n_features)
     Y : CSR array of shape (n_rows, n_labels)
-        Candidates.
+        Candidates, in canonical form (`pmlkit._arrays.as_csr`).
     n_folds : int, default=5
         For estimators that do not cross-fit inside. Identical rows share a fold.
     on_fit : callable, optional

@@ -106,7 +106,7 @@ def clean(
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
     outputs = _Outputs(None if dry_run else output, report, log)
-    outputs.check(file, *columns.files, force=force)
+    outputs.check(file, *reading.files, *columns.files, force=force)
     judge: Any = "auto" if method == "auto" else build_model(method, param or ())
     started = time.perf_counter()
     if is_table(file, reading, columns):

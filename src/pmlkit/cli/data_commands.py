@@ -78,7 +78,7 @@ def convert(
     """Write a data set in another format."""
     _check_choice(out_format, FORMAT_NAMES, "--out-format")
     _check_choice(out_labels, ("candidates", "truth"), "--out-labels")
-    check_output(out, file, force=force)
+    check_output(out, file, *reading.files, force=force)
     data = reading.read(file)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
@@ -131,7 +131,7 @@ def noise(
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:
         ratio = 1.0
-    check_output(out, file, force=force)
+    check_output(out, file, *reading.files, force=force)
     data = reading.read(file)
     if data.truth is None:
         say("note", f"the truth of {file.name} is unknown: its labels are taken for the truth.")

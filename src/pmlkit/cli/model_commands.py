@@ -80,7 +80,7 @@ def fit(
     from pmlkit.persistence import save
 
     model = build_model(method, param or ())
-    check_output(output, file, *columns.files, force=force)
+    check_output(output, file, *reading.files, *columns.files, force=force)
     table = TrainingTable(file, reading, columns, merge=merge_labels) if wants_table(file, reading, columns) else None
     if table is not None:
         X, Y, names = table.X, table.Y, table.names
@@ -160,7 +160,7 @@ def predict(
     if output is None and common.json:
         raise Misuse("--json describes what was written: name the CSV file with -o.")
     if output is not None:
-        check_output(output, model, file, *columns.files, force=force)
+        check_output(output, model, file, *reading.files, *columns.files, force=force)
     loaded = load_fitted(model)
     if hasattr(loaded, "vectorizer"):
         fitted, rows = loaded.model, rows_to_predict(loaded, file, reading, columns)

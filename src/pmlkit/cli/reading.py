@@ -1,5 +1,6 @@
 """The reading options, the same for every command that takes a data set."""
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,6 +74,14 @@ class Reading:
             rich_help_panel=_PANEL,
         ),
     ] = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read beside the data: lists of names, and the labels' .xml."""
+        values = [text.partition("=")[2] for text in self.option or ()]
+        names = [word.removeprefix("@") for word in (*(self.labels or ()), *values)]
+        # Unlike a path's own method, this one takes a word that is too long for a name as well.
+        return [Path(name) for name in names if os.path.isfile(name)]
 
     def read(self, path: Path) -> "PMLDataset":
         """Read the data set; what is wrong is said in the words of the command line."""

@@ -25,8 +25,8 @@ __all__ = ["BasePML", "Learned", "labelled_rows"]
 
 logger = logging.getLogger(__name__)
 
-_MANY_ROWS = 20_000
-"""From so many rows on, products are large enough for several threads; below, two took up to nine times as long."""
+_MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
+"""From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _one_label_as_two: ClassVar[bool] = False
     """Whether a single label is learned as two that exclude each other, "present" and "absent";
     scores are then the difference of the two. For methods that compare a row's labels."""
+
+    _many_small_products: ClassVar[bool] = True
+    """Whether fits to few rows are quicker with one thread of linear algebra, because it is many small steps."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"threshold": THRESHOLD_CONSTRAINT}
 
@@ -123,7 +126,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
             options["sample_weight"] = weight[used]
-        with one_blas_thread(when=X.shape[0] < _MANY_ROWS):
+        small = X.shape[0] < _MANY_ROWS and min(X.shape) < _LARGE_SIDE
+        with one_blas_thread(when=small and self._many_small_products):
             learned = self._fit(X, Y_used, progress, **options)
         progress.close()
         if self._paired:

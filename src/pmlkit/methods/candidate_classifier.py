@@ -66,6 +66,8 @@ class CandidateClassifier(BasePML):
     (2, 10)
     """
 
+    _many_small_products: ClassVar[bool] = False  # Nothing is known of the base estimator.
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "base_estimator": [HasMethods(["fit", "predict"]), None],

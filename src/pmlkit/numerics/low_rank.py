@@ -9,7 +9,7 @@ diagonalise, accelerated proximal gradient steps are taken with products by X. B
 certificate, a duality gap.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -168,6 +168,7 @@ def _admm(
     twice = 2.0 * target
     shrink = _Shrinkage(None if start is None else start.subspace)
     trace: list[float] = []
+    last_gap = np.inf
     next_check, check_every = 1, 1 if min(target.shape) < 64 else 3
     while True:
         M = Z - U
@@ -186,6 +187,9 @@ def _admm(
             gap = _relative_gap(Z, gram_Z, target, target_norm2, alpha, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
+            if gap >= last_gap:
+                shrink.subspace = None
+            last_gap = gap
             next_check = len(trace) + (check_every if gap < 10.0 * tol else 3)
         if len(trace) % 3 == 0:
             primal = np.linalg.norm(M - Z) / max(np.linalg.norm(M), _TINY)
@@ -193,8 +197,10 @@ def _admm(
             change = 2.0 if primal > 5.0 * dual else 0.5 if dual > 5.0 * primal else 1.0
             if 1e-6 < penalty * change / first_penalty < 1e6:
                 penalty, U = penalty * change, U / change
-    fit_so_far = LowRankFit(Z, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace))
-    return replace(fit_so_far, multiplier=U * penalty, penalty=penalty, subspace=shrink.subspace)
+    return LowRankFit(
+        Z, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace),
+        multiplier=U * penalty, penalty=penalty, subspace=shrink.subspace,
+    )  # fmt: skip
 
 
 def _relative_gap(
@@ -216,8 +222,9 @@ class _Shrinkage:
 
     With hundreds of labels and few singular values above the threshold, a full decomposition is
     nearly all of the cost. The right subspace of the last call, widened a little, holds the new one
-    up to a small error that the iteration corrects; it is trusted only while it also holds a
-    singular value below the threshold, so that none above can be missing.
+    up to a small error that the iteration corrects. It is left when it no longer holds a singular value
+    below the threshold; and as one above may still be missing, that of a problem which has nothing in common
+    with this one, whoever iterates sets it to None when that does not bring the solution nearer.
     """
 
     def __init__(self, subspace: FloatArray | None) -> None:

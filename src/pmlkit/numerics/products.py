@@ -13,8 +13,8 @@ _FEW_LABELS = 64
 
 _SPARSE_PAYS = 0.025
 """Below this density a sparse product of rows is faster than a dense one."""
-_SMALL_PRODUCT = 2**25
-"""Up to so many multiplications the dense product is done before the sparse one has begun."""
+_SMALL_PRODUCT, _SMALL_ROWS = 2**25, 2**18
+"""Up to so many multiplications, and cells of dense rows, the dense product is done before the sparse one has begun."""
 
 
 def cells_of_product(left: Features, right: FloatArray, pattern: CSR) -> FloatArray:
@@ -75,9 +75,10 @@ def inner_products(A: Features, B: Features) -> FloatArray:
     array([[5., 6.],
            [6., 9.]])
     """
-    large = A.shape[0] * B.shape[0] * A.shape[1] > _SMALL_PRODUCT
-    if large and sparse.issparse(A) and A.nnz < _SPARSE_PAYS * A.shape[0] * A.shape[1]:
-        return np.asarray((A @ B.T).toarray())
+    n_cells = A.shape[0] * A.shape[1]
+    large = n_cells * B.shape[0] > _SMALL_PRODUCT or n_cells > _SMALL_ROWS
+    if large and sparse.issparse(A) and A.nnz < _SPARSE_PAYS * n_cells:
+        return as_dense(A @ B.T)
     dense = as_dense(A)
     return np.asarray(dense @ (dense if B is A else as_dense(B)).T)
 

@@ -201,7 +201,7 @@ def spectral_norm(A: FloatArray) -> float:
     >>> round(spectral_norm(np.array([[3.0], [4.0]])), 9)
     5.0
     """
-    gram = smaller_gram(A)
+    gram = A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
     last = len(gram) - 1
     if last < 0:
         return 0.0

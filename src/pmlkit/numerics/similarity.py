@@ -154,15 +154,15 @@ def _exact(
     def blocks(k: int) -> Iterator[tuple[slice, FloatArray, float]]:
         """Yield the label's kernel, some rows at a time, and the sum of its squares."""
         J = rows[begin[k] : begin[k + 1]]
-        features, candidates = X[J], Y[J]
+        features, candidates = X[J], Y[J] if compare == "both" else None
         step = max(1, EXACT_CELLS // len(J))
+        whole = step >= len(J)
         for first in range(0, len(J), step):
             some = slice(first, min(first + step, len(J)))
-            whole = step >= len(J)
             block = gaussian_block(features if whole else features[some], features, width)
             block[np.arange(len(block)), np.arange(some.start, some.stop)] = 0.0
             square = 0.0
-            if compare == "both":
+            if candidates is not None:
                 shared = inner_products(candidates if whole else candidates[some], candidates)
                 block *= shared
                 block *= root[J[some], None]

@@ -1,0 +1,81 @@
+import os
+import subprocess
+import sys
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from pmlkit._threads import one_blas_thread
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with threadpool_limits(limits=2, user_api="blas"):
+        if blas_threads() != {2}:
+            pytest.skip("there is no BLAS whose threads can be limited")
+        yield
+
+
+def test_one_thread_inside_and_two_again_outside():
+    with one_blas_thread():
+        assert blas_threads() == {1}
+        with one_blas_thread():
+            pass
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    with one_blas_thread(when=False):
+        assert blas_threads() == {2}
+
+
+def test_an_error_inside_lifts_the_limit():
+    with pytest.raises(RuntimeError), one_blas_thread():
+        raise RuntimeError
+    assert blas_threads() == {2}
+
+
+OVERLAPPING = """
+import threading
+import numpy, scipy.linalg
+from threadpoolctl import threadpool_info
+from pmlkit._threads import one_blas_thread
+
+def blas_threads():
+    return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+
+first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+print(blas_threads())
+
+def first():
+    with one_blas_thread():
+        first_in.set()
+        second_in.wait(10)
+    first_out.set()
+
+def second():
+    first_in.wait(10)
+    with one_blas_thread():
+        second_in.set()
+        first_out.wait(10)
+        print(blas_threads())
+
+threads = [threading.Thread(target=work) for work in (first, second)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(20)
+print(blas_threads())
+"""
+
+
+def test_fits_that_overlap_in_two_threads_leave_no_limit_behind():
+    """One enters, the other enters, the first leaves, the other leaves, in a process without other limits."""
+    two = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    words = [sys.executable, "-c", OVERLAPPING]
+    said = subprocess.run(words, env=os.environ | two, capture_output=True, text=True, check=True)
+    if not said.stdout.startswith("[2]"):
+        pytest.skip("BLAS has no second thread here")
+    assert said.stdout.split("\n")[:3] == ["[2]", "[1]", "[2]"]
