@@ -59,7 +59,7 @@ def noisy_versions(data: PMLDataset, name: str, seed: int = 1) -> list[tuple[str
     ]
 
 
-def collect(names: tuple[str, ...], method: str, *, scores_only: bool = False) -> list[Case]:
+def collect(names: tuple[str, ...], method: str) -> list[Case]:
     """Return all cases."""
     cases = []
     for name in names:
@@ -70,12 +70,10 @@ def collect(names: tuple[str, ...], method: str, *, scores_only: bool = False) -
             count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
             judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
             Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
-            evidence = cross_fit(resolve_method(method), noisy.X, Y)
+            scores = cross_fit(resolve_method(method), noisy.X, Y).scores
             row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
             is_false = noisy.truth[:, judged].toarray()[row, Y.indices] == 0
-            cases.append(
-                Case(name, noise, weight, cell_terms(evidence.scores, Y, evidence.confidence), is_false, Y.indices)
-            )
+            cases.append(Case(name, noise, weight, cell_terms(scores, Y), is_false, Y.indices))
         print(f"  {name}: done", flush=True)
     return cases
 
@@ -146,11 +144,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--method", default="auto")
-    parser.add_argument(
-        "--scores-only", action="store_true", help="fit the map for methods that have scores but no confidences"
-    )
     options = parser.parse_args()
-    cases = collect(tuple(options.sets.split(",")), options.method, scores_only=options.scores_only)
+    cases = collect(tuple(options.sets.split(",")), options.method)
     on_all = fit_map(cases)
     maps = held_out_maps(cases)
     same = dict.fromkeys(maps, on_all)

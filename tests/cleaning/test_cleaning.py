@@ -11,9 +11,9 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, ClearPML, MLkNN
-from pmlkit.cleaning import LabelCleaner, calibration, clean
-from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
+from pmlkit import CandidateLogistic, MLkNN
+from pmlkit.cleaning import LabelCleaner, clean
+from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability
 from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
@@ -198,13 +198,12 @@ def test_terms_of_the_map_by_a_plain_reference():
     scores = rng.random((60, 4))
     terms = cell_terms(scores, sparse.csr_array(Y))
     column = {name: terms[:, j] for j, name in enumerate(TERMS)}
-    odds = column["judgement"]
     cells = np.argwhere(Y)
     for position, (i, k) in enumerate(cells):
-        others = [odds[p] for p, (a, b) in enumerate(cells) if a == i and b != k]
+        others = [column["odds"][p] for p, (a, b) in enumerate(cells) if a == i and b != k]
         assert column["alone"][position] == (not others)
         if others:
-            assert column["gap"][position] == pytest.approx(np.clip(odds[position] - min(others), -4, 4))
+            assert column["gap"][position] == pytest.approx(np.clip(column["odds"][position] - min(others), -4, 4))
     labelled = Y.any(axis=1)
     chances = [
         (scores[labelled & (Y[:, k] == 0), k] < scores[i, k]).sum() / ((labelled & (Y[:, k] == 0)).sum() + 1)
@@ -212,33 +211,7 @@ def test_terms_of_the_map_by_a_plain_reference():
     ]
     chance = max(np.mean(chances), 0.5)  # below one half there is no evidence
     assert column["separation"][0] == pytest.approx(np.log(chance / (1 - chance)))
-    assert np.allclose(column["judgement*noise"], odds * column["noise"])
-    assert not column["odds"].any()
-    confidence = rng.random(len(cells))
-    judged = cell_terms(scores, sparse.csr_array(Y), confidence)
-    assert np.array_equal(judged[:, TERMS.index("odds")], odds)
-    assert np.allclose(judged[:, TERMS.index("judgement")], np.clip(np.log((1 - confidence) / confidence), -6, 4))
-
-
-def test_the_judgement_of_clear_pml_is_aligned_with_the_candidates(strips):
-    Y = sparse.csr_array(strips.Y.astype(float))
-    evidence = cross_fit(ClearPML(), strips.X, Y)
-    expected = ClearPML().fit(strips.X, Y).label_confidence_.toarray()
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-    assert np.allclose(evidence.confidence, expected[row, Y.indices])
-    assert cross_fit(CandidateLogistic(), strips.X, Y).confidence is None
-
-
-@pytest.mark.parametrize("noise", [-4.0, 0.0, 2.0])
-@pytest.mark.parametrize("separation", [0.0, 2.0, 6.0])
-@pytest.mark.parametrize("judged", [True, False])
-def test_doubt_never_falls_where_evidence_against_a_label_grows(noise, separation, judged):
-    coefficients, intercept = calibration._MAP if judged else calibration._MAP_OF_SCORES
-    constants = {"noise": noise, "separation": separation, "odds": 0.0, "gap": 0.0, "judgement": 0.0}
-    for growing in ("judgement", "gap", *(["odds"] if judged else [])):
-        value = {**constants, growing: np.linspace(-4.0, 4.0, 9)}
-        parts = [np.prod([value.get(part, 0.0) * np.ones(9) for part in term.split("*")], axis=0) for term in TERMS]
-        assert (np.diff(log_odds(np.column_stack(parts), coefficients, intercept)) >= -1e-12).all()
+    assert np.allclose(column["odds*noise"], column["odds"] * column["noise"])
 
 
 def test_doubt_falls_with_the_score():

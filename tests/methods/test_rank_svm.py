@@ -1,10 +1,11 @@
 """Rank-SVM against the exact optimum, the authors' numbers and a quadratic program with one variable a pair."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -113,14 +114,18 @@ def test_equals_the_quadratic_program_over_pairs(kernel, C):
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0]), st.sampled_from(["linear", "rbf"]))
+@example(272, 0.01, "rbf")  # intercepts alone rank all rows: the objective is nothing
 def test_the_objective_never_rises_and_ends_within_the_gap(seed, C, kernel):
     X, Y = _problem(30, 4, 4, seed)
     model = RankSVM(C=C, kernel=kernel).fit(X, Y)
     assert model.n_iter_ == len(model.objective_) - 1
     assert (np.diff(model.objective_) <= 0).all()
     assert model.duality_gap_ <= 1e-4
-    nearer = RankSVM(C=C, kernel=kernel, tol=1e-6, max_iter=2000).fit(X, Y).objective_[-1]
-    assert nearer * (1 - 2e-6) <= model.objective_[-1] <= nearer * (1 + 1.1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PMLWarning)  # as near as rounding allows is near enough
+        nearer = RankSVM(C=C, kernel=kernel, tol=1e-6, max_iter=1000).fit(X, Y).objective_[-1]
+    nothing = 1e-8 * model.objective_[0]
+    assert nearer * (1 - 2e-6) - nothing <= model.objective_[-1] <= nearer * (1 + 1.1e-4) + nothing
 
 
 def test_one_label_is_a_support_vector_machine():

@@ -4,10 +4,9 @@ Two steps. First a class-conditional posterior: if false candidates hit every ro
 the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
 odds of each cell. Real noise is not that kind, features may tell little, and then those odds are far too sure of
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
-candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
-makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
-(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on; with --scores-only
-for methods that have no confidences of their own).
+candidates, how the cell compares with the row's other candidates, how frequent the label is. The few coefficients of
+that map come from benchmark sets whose truth is known (benchmarks/cleaning_calibration.py refits them and checks them
+on sets that they were not fitted on).
 """
 
 import numpy as np
@@ -21,7 +20,6 @@ __all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability",
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
 _PSEUDO_ROWS = 50
 _LEAST_SLOPE = 0.2
-_ODDS = (-6.0, 4.0)
 _MAX_CELLS = 2_000_000  # on which the curve from scores to candidate rates is fitted
 
 TERMS = (
@@ -29,25 +27,20 @@ TERMS = (
     "gap",
     "alone",
     "separation",
-    "judgement*separation",
+    "odds*separation",
     "gap*separation",
     "frequency",
     "rows alone",
     "noise",
     "separation*separation",
     "noise*separation",
-    "judgement*noise",
-    "judgement",
+    "odds*noise",
 )
 """What the map looks at; see `cell_terms`."""
 
-_MAP = (
-    np.array([0.128, -0.003, -2.319, -0.072, 0.398, 0.215, 0.254, -2.638, -0.396, 0.938, 0.676, 0.319, 0.421]),
-    -0.450,
-)
-_MAP_OF_SCORES = (
-    np.array([0.000, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466, 0.891]),
-    0.247,
+_INTERCEPT = 0.247
+_COEFFICIENTS = np.array(
+    [0.891, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466],
 )
 
 SPREAD = 0.58
@@ -57,7 +50,7 @@ LABEL_SPREAD = 0.60
 """The same of a single label, beyond what is wrong about its data set."""
 
 
-def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
+def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
     """Return how likely each candidate is false, aligned with ``Y.data``.
 
     Parameters
@@ -66,8 +59,6 @@ def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None 
         Out-of-fold scores, see `pmlkit.cleaning.evidence.cross_fit`.
     Y : CSR array of shape (n_rows, n_labels)
         Candidates.
-    confidence : array aligned with ``Y.data``, optional
-        The method's own judgement of each candidate.
 
     Examples
     --------
@@ -80,16 +71,15 @@ def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None 
     >>> bool(doubt[3] > doubt[0])
     True
     """
-    fitted = _MAP_OF_SCORES if confidence is None else _MAP
-    return np.asarray(expit(log_odds(cell_terms(scores, Y, confidence), *fitted)))
+    return np.asarray(expit(log_odds(cell_terms(scores, Y), _COEFFICIENTS, _INTERCEPT)))
 
 
 def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> FloatArray:
     """Apply the map: the log odds of being false.
 
-    How steeply they rise with ``judgement`` and ``gap`` depends on the data set. Far from the sets that the map was
-    fitted on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows:
-    so there is a least slope.
+    How steeply they rise with ``odds`` and ``gap`` depends on the data set. Far from the sets that the map was fitted
+    on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows: so
+    there is a least slope.
 
     Parameters
     ----------
@@ -108,32 +98,27 @@ def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> F
     """
     weight = dict(zip(TERMS, coefficients, strict=True))
     value = {name: terms[:, j] for j, name in enumerate(TERMS)}
-    judgement_slope = (
-        weight["judgement"]
-        + weight["judgement*separation"] * value["separation"]
-        + weight["judgement*noise"] * value["noise"]
+    odds_slope = (
+        weight["odds"] + weight["odds*separation"] * value["separation"] + weight["odds*noise"] * value["noise"]
     )
     gap_slope = weight["gap"] + weight["gap*separation"] * value["separation"]
-    lift = np.maximum(max(_LEAST_SLOPE - weight["odds"], 0.0) - judgement_slope, 0.0) * value["judgement"]
-    lift += np.maximum(-gap_slope, 0.0) * value["gap"]
+    lift = np.maximum(_LEAST_SLOPE - odds_slope, 0.0) * value["odds"] + np.maximum(-gap_slope, 0.0) * value["gap"]
     return np.asarray(terms @ coefficients + intercept + lift)
 
 
-def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
+def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
     """Return the terms of the map, one row per candidate and one column per name in `TERMS`.
 
-    ``judgement`` are the log odds of being false by the method's own confidences, and ``odds`` those of the
-    class-conditional posterior beside it; a method without confidences leaves the judgement to the posterior, and
-    ``odds`` are 0. ``gap`` is by how much the posterior's odds exceed those of the row's most trusted other candidate;
-    ``alone`` marks a row's only candidate; ``separation`` is the logit of the chance that a candidate scores higher
-    than a non-candidate of its label, and ``noise`` that of the mean class-conditional posterior, both over the whole
-    set; ``frequency`` is the log share of rows with the label, relative to the mean; ``rows alone`` is the share of
-    rows with one candidate.
+    ``odds`` are the log odds of being false by the class-conditional posterior; ``gap`` is by how much they exceed
+    those of the row's most trusted other candidate; ``alone`` marks a row's only candidate; ``separation`` is the
+    logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
+    mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
+    relative to the mean; ``rows alone`` is the share of rows with one candidate.
     """
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     odds = _class_conditional_odds(scores, Y, row)
     posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
-    odds = np.clip(odds, *_ODDS)
+    odds = np.clip(odds, -6.0, 4.0)
     gap, alone = _gaps(odds, Y, row)
     share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
     frequency = np.log(share[Y.indices])
@@ -142,8 +127,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     separation = float(logit(np.clip(_separation(scores, Y, row), 0.5, 0.999)))
     noise = float(logit(np.clip(posterior.mean(), 0.01, 0.99)))
     single = {
-        "odds": np.zeros(len(odds)) if confidence is None else odds,
-        "judgement": odds if confidence is None else np.clip(-logit(confidence), *_ODDS),
+        "odds": odds,
         "gap": gap,
         "alone": alone,
         "separation": np.full(len(odds), separation),

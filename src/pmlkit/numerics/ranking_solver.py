@@ -32,7 +32,7 @@ _CG_REDUCTION = 0.3
 _LEAST_CAUTION = 0.01
 _MAX_BACKTRACKS = 30
 _ENOUGH = 1e-4  # share of the decrease promised by the slope that a step must keep
-_NOTHING = 1e-6  # share of the zero model's loss that counts as none
+_NOTHING = 1e-4  # share of the zero model's loss that counts as none
 _ROUNDING = 1e-10  # relative change of the envelope's value that may be rounding
 
 
@@ -124,8 +124,8 @@ def solve_ranking_svm(
     weight : array of shape (n_rows, n_labels)
         The weight u of each candidate's pairs (the loss's constant C included), 0 off the candidates.
     tol : float, default=1e-5
-        Stop when the duality gap is this small, relative to the objective (or to a millionth of the loss of no model,
-        where that is more).
+        Stop when the duality gap is this small, relative to the objective (or to a ten-thousandth of the loss of no
+        model, where that is more).
     max_iter : int, default=500
         Newton steps and multiplier updates at the most.
     start : RankingSolution, optional
