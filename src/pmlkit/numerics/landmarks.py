@@ -8,6 +8,7 @@ from scipy import sparse
 
 from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit.numerics.products import as_dense
 
 __all__ = ["LandmarkKernel", "mean_distance_between", "row_blocks", "sample_by_content"]
 
@@ -111,8 +112,7 @@ def _inner(A: Features, B: Features) -> FloatArray:
     if sparse.issparse(A) and sparse.issparse(B) and B.shape[0] * B.shape[1] <= 20 * _BLOCK_CELLS:
         # Against dense landmarks the product is dense at once; a sparse one would first have to find its pattern.
         B = B.toarray()
-    inner = A @ B.T
-    return np.asarray(inner.toarray() if sparse.issparse(inner) else inner, dtype=np.float64)
+    return np.asarray(as_dense(A @ B.T), dtype=np.float64)
 
 
 def _squares(A: Features) -> FloatArray:

@@ -12,6 +12,7 @@ from sklearn.svm import SVC
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.canonical import plain_rows
+from pmlkit.numerics.products import as_dense
 
 __all__ = [
     "PairwiseMachines",
@@ -265,5 +266,4 @@ def _tally(won: CSR, lost: CSR, wins: BoolArray) -> FloatArray:
 
 
 def _dense_product(A: Features, B: Features) -> FloatArray:
-    product = A @ B.T
-    return np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=np.float64)
+    return np.asarray(as_dense(A @ B.T), dtype=np.float64)

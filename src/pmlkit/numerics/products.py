@@ -58,8 +58,7 @@ def transposed_product(left: Features, candidates: CSR) -> FloatArray:
     n_rows, n_labels = candidates.shape
     if n_labels <= _FEW_LABELS and n_rows * n_labels <= _BLOCK_CELLS:
         return np.asarray(left.T @ candidates.toarray())
-    product = left.T @ candidates
-    return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+    return as_dense(left.T @ candidates)
 
 
 def inner_products(A: Features, B: Features) -> FloatArray:

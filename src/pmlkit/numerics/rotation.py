@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit.numerics.products import as_dense
 
 __all__ = ["Rotation", "ShiftedRows", "add_constant_column", "smaller_gram", "spectral_norm"]
 
@@ -120,8 +121,7 @@ def smaller_gram(X: Any) -> FloatArray:
         )
     if isinstance(X, ShiftedRows):
         return X.gram(of_rows=of_rows)
-    gram = X @ X.T if of_rows else X.T @ X
-    return np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+    return np.asarray(as_dense(X @ X.T if of_rows else X.T @ X), dtype=np.float64)
 
 
 class Rotation:
