@@ -86,11 +86,11 @@ class PMLLFC(BasePML):
         hardly listen to the predictor.
     max_iter : int, default=10
         Outer iterations: one step of the confidences and one of the predictor each.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stop when the objective changes by less, relatively. 0 runs all iterations.
     w_tol : float, default=1e-6
-        Relative duality gap to which the predictor is solved at the end (a hundred times that
-        before).
+        Relative duality gap to which the predictor is solved at the end (before, as long
+        as the confidences move, at least a hundred times that).
     warm_start : bool, default=False
         Start from the last solution and keep what alpha and beta do not change, when fitted again
         on the same data: for a grid of alpha and beta. Keeps the kernel blocks in memory.
@@ -145,6 +145,7 @@ class PMLLFC(BasePML):
     """
 
     _one_label_as_two: ClassVar[bool] = True
+    _many_small_products: ClassVar[bool] = False  # It says itself which parts have them.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -183,7 +184,7 @@ class PMLLFC(BasePML):
         row_sum: Literal["penalty", "simplex"] = "penalty",
         beta_scale: Literal["paper", "pairs"] = "paper",
         max_iter: int = 10,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         w_tol: float = 1e-6,
         warm_start: bool = False,
         threshold: str | float = "cardinality",
@@ -230,11 +231,11 @@ class PMLLFC(BasePML):
         return int(self.max_iter)
 
     def _fit(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None = None) -> Learned:
-        with one_blas_thread():
-            return self._fit_in_one_thread(X, Y, progress, sample_weight)
-
-    def _fit_in_one_thread(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None) -> Learned:
         data, start = self._prepare(X, Y, sample_weight)
+        with one_blas_thread():
+            return self._solve(data, start, progress)
+
+    def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
         total = data.weight.sum()
         beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
         scale = 0.01 * np.sqrt(data.basis.norm2) if self.alpha_scale == "frobenius" else 1.0
@@ -282,13 +283,15 @@ class PMLLFC(BasePML):
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
-        with ThreadPoolExecutor(1) as beside:  # Of a core each, and neither needs the other.
-            basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
-            width = self._width(X, weight, rng)
-            similarity = row_similarity(
-                X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
-            )
-        return Prepared(X, Y, weight, basis.result(), self.fit_intercept, similarity, width, key), None
+        with ThreadPoolExecutor(1) as beside:
+            with one_blas_thread():  # Of a core each, and neither needs the other.
+                basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
+                width = self._width(X, weight, rng)
+                similarity = row_similarity(
+                    X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
+                )
+            rotated = basis.result()  # What is left of it may now have all cores.
+        return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key), None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):

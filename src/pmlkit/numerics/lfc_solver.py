@@ -20,6 +20,8 @@ from pmlkit.numerics.similarity import RowSimilarity
 
 __all__ = ["Prepared", "Solution", "coefficients_of", "solve"]
 
+_TINY = np.finfo(np.float64).tiny
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -106,14 +108,15 @@ def solve(
 
     if not joint:
         return _solve_apart(improve, problem, state, predictor, max_iter, tol, w_tol, stop)
-    low_rank = predictor(state, None if start is None else start[0], _rough(w_tol))
+    low_rank = predictor(state, None if start is None else start[0], _rough(w_tol, 1.0))
     fitted = _fitted(data, low_rank, state)
     trace = [problem.value(state, fitted) + alpha * low_rank.nuclear_norm]
     for n_iter in range(1, max_iter + 1):
         state = improve(state, fitted)
         after_confidences = problem.value(state, fitted) + alpha * low_rank.nuclear_norm
-        last = stop() or n_iter == max_iter or abs(trace[-1] - after_confidences) <= tol * abs(trace[-1])
-        refitted = predictor(state, low_rank, w_tol if last else _rough(w_tol))
+        change = abs(trace[-1] - after_confidences) / max(abs(trace[-1]), _TINY)
+        last = stop() or n_iter == max_iter or change <= tol
+        refitted = predictor(state, low_rank, w_tol if last else _rough(w_tol, change))
         new_fitted = _fitted(data, refitted, state)
         after_predictor = problem.value(state, new_fitted) + alpha * refitted.nuclear_norm
         if after_predictor <= after_confidences:
@@ -144,9 +147,9 @@ def _solve_apart(
     return Solution(predictor(state, None, w_tol), state, np.asarray(trace), len(trace) - 1)
 
 
-def _rough(w_tol: float) -> float:
-    """Return the tolerance until the last step: confidences listen to the predictor only a little."""
-    return min(100.0 * w_tol, 1e-2)
+def _rough(w_tol: float, change: float) -> float:
+    """Return the tolerance until the last step: a predictor of confidences that still move need not be exact."""
+    return min(1e-2, w_tol * max(100.0, 10_000.0 * change))
 
 
 def _level(data: Prepared, state: ConfidenceState) -> FloatArray:
