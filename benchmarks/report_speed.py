@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pmlkit._measures import MEASURES
 from pmlkit.bench import Plan, load_cells
 from pmlkit.bench.grid import expand
 from pmlkit.bench.isolate import Outcome
 from pmlkit.bench.latex import latex_tables
 from pmlkit.bench.means import means_csv
-from pmlkit.bench.measures import MEASURES
 from pmlkit.bench.report import render_report
 from pmlkit.bench.store import Store
 from pmlkit.bench.summary import summarize

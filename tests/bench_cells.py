@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from pmlkit.bench.measures import MEASURES
+from pmlkit._measures import MEASURES
 
 METHODS = {"good": 0.8, "fair": 0.7, "poor": 0.5}
 CASES = (("scene", "uniform", 0.1), ("scene", "uniform", 0.5), ("scene", "uniform", 1.0), ("yeast", "own", np.nan))

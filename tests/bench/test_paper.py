@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bench_cells import make_cells
+from pmlkit._measures import FIVE
 from pmlkit.bench.grid import expand
-from pmlkit.bench.measures import FIVE
 from pmlkit.bench.paper.comparison import compare_sizes, compare_table_2, compare_table_3, main_results, tally
 from pmlkit.bench.paper.facts import (
     LFC,

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from bench_cells import CASES, METHODS, fail, make_cells
+from pmlkit._measures import MEASURES
 from pmlkit.bench.effects import rank_biserial
 from pmlkit.bench.means import means_csv
-from pmlkit.bench.measures import MEASURES
 from pmlkit.bench.results import Case, collect, method_names
 from pmlkit.bench.statistics import critical_distance, holm
 from pmlkit.bench.summary import summarize

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlkit.cli.measures import FIVE, comparison
+from pmlkit._measures import FIVE
+from pmlkit.cli.measures import comparison
 from pmlkit.cli.output import clean, emit, number
 from pmlkit.data import PMLDataset, write
 

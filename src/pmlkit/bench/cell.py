@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from pmlkit.bench import measures
+from pmlkit import _measures
 from pmlkit.bench.isolate import Budget, Outcome, Sandbox
 from pmlkit.bench.plan import Tune
 from pmlkit.bench.plan_words import load_method
@@ -26,7 +26,7 @@ __all__ = ["MEASURES", "PROTOCOL", "Cell", "run_cell"]
 PROTOCOL = 1
 """Goes up when a cell, or the way in which it is tuned, becomes something else: older cells are then not current."""
 
-MEASURES = tuple(measure.key for measure in measures.MEASURES)
+MEASURES = tuple(measure.key for measure in _measures.MEASURES)
 """What is measured in a cell, and does not depend on the machine's speed."""
 
 _of_thread = threading.local()

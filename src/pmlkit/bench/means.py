@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from pmlkit.bench.measures import MEASURES
+from pmlkit._measures import MEASURES
 from pmlkit.bench.results import case_keys, collect, method_names
 
 __all__ = ["means_csv"]

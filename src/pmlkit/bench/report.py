@@ -8,7 +8,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from pmlkit.bench.measures import Measure
+from pmlkit._measures import Measure
 from pmlkit.bench.pictures import Series, critical_difference_diagram, line_chart, scatter_chart, swatch
 from pmlkit.bench.summary import MeasureSummary, Summary
 from pmlkit.bench.wording import FILTERS, sentences

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pmlkit._measures import MEASURES, Measure
 from pmlkit._typing import FloatArray
-from pmlkit.bench.measures import MEASURES, Measure
 
 __all__ = ["CELL", "Case", "Results", "case_keys", "collect", "method_names"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pmlkit._measures import Measure
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.bench.effects import rank_biserial
-from pmlkit.bench.measures import Measure
 from pmlkit.bench.results import CELL, Case, Results, collect, method_names
 from pmlkit.bench.statistics import (
     Friedman,

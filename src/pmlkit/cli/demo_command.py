@@ -13,7 +13,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import check_target, replacing
-from pmlkit.cli.measures import CLEANING, FIVE, comparison
+from pmlkit._measures import CLEANING, FIVE, PRECISION_AT
+from pmlkit.cli.measures import comparison
 from pmlkit.cli.output import OUT, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import Watch
@@ -133,7 +134,7 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         comparison({name: method.measures for name, method in found.methods.items()}, FIVE),
         "",
         heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
-        comparison({name: method.cleaning for name, method in found.methods.items()}, CLEANING),
+        comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),
         "",
         heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),
         _suspect_table(found),

@@ -1,49 +1,15 @@
-"""How measures are called on the screen, and which way is better."""
+"""Measures on the screen."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._measures import F1, FIVE, Measure
 from pmlkit.cli.output import clean, number, plain_table
 
-__all__ = ["CLEANING", "FIVE", "Measure", "comparison", "listing"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One measure: its key in the results, its name, a shorter one for columns, whether less is better."""
-
-    key: str
-    name: str
-    column: str
-    lower_is_better: bool = False
-
-    @property
-    def arrow(self) -> str:
-        """Where it is good."""
-        return "↓" if self.lower_is_better else "↑"
-
-
-FIVE = (
-    Measure("hamming_loss", "Hamming loss", "Hamming", lower_is_better=True),
-    Measure("ranking_loss", "ranking loss", "ranking", lower_is_better=True),
-    Measure("one_error", "one-error", "one-error", lower_is_better=True),
-    Measure("coverage", "coverage", "coverage", lower_is_better=True),
-    Measure("average_precision", "average precision", "precision"),
-)
-"""The five measures of the papers."""
-
-F1 = (Measure("micro_f1", "micro F1", "micro F1"), Measure("macro_f1", "macro F1", "macro F1"))
-
-CLEANING = (
-    Measure("cleaning_auc", "AUC", "AUC"),
-    Measure("cleaning_average_precision", "average precision", "precision"),
-    Measure("precision_at", "share of wrong labels in the least confident tenth", "wrong in first tenth"),
-)
-"""How well false candidates are found."""
+__all__ = ["comparison", "listing"]
 
 
 def comparison(results: Mapping[str, Mapping[str, float]], measures: Sequence[Measure]) -> Table:
@@ -60,7 +26,7 @@ def comparison(results: Mapping[str, Mapping[str, float]], measures: Sequence[Me
     table : rich.table.Table
     """
     table = plain_table(
-        "method", *(f"{measure.column} {measure.arrow}" for measure in measures), right=range(1, len(measures) + 1)
+        "method", *(f"{measure.short} {measure.arrow}" for measure in measures), right=range(1, len(measures) + 1)
     )
     for name, found in results.items():
         cells = [

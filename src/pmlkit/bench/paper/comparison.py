@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from pmlkit._measures import FIVE, Measure
 from pmlkit._typing import IntArray
-from pmlkit.bench.measures import FIVE, Measure
 from pmlkit.bench.paper.facts import LFC, RIVALS, TABLE_2_RATIO, contradictions, table, table_3_faults
 from pmlkit.bench.results import Results, collect
 from pmlkit.bench.statistics import PairedTests
@@ -118,7 +118,7 @@ def compare_table_2(results: Results, data: Sequence[str]) -> list[Figure]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from pmlkit.bench.measures import FIVE
+    >>> from pmlkit._measures import FIVE
     >>> from pmlkit.bench.paper.comparison import compare_table_2, main_results
     >>> cell = {"data": "scene", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
     >>> cell |= {"method": "PML-LFC", **{measure.key: 0.1 for measure in FIVE}}

@@ -12,8 +12,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from pmlkit._files import replacing
+from pmlkit._measures import FIVE
 from pmlkit.bench.means import means_csv
-from pmlkit.bench.measures import FIVE
 from pmlkit.bench.paper.comparison import (
     ENOUGH_REPEATS,
     Figure,

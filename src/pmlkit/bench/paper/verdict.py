@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from pmlkit._measures import FIVE, Measure
 from pmlkit._typing import FloatArray
-from pmlkit.bench.measures import FIVE, Measure
 from pmlkit.bench.paper.comparison import ENOUGH_REPEATS, TestCounts, compare_table_3, find_case, main_results
 from pmlkit.bench.paper.facts import LFC, REAL, RIVALS
 from pmlkit.bench.paper.grid import ABLATIONS, SENSITIVITY, Experiments
