@@ -87,6 +87,18 @@ def test_less_precision_removes_more(result):
     assert counts[-1] > 0
 
 
+def test_labels_on_few_rows_are_judged_but_keep_theirs(strips):
+    Y = strips.Y.toarray()
+    Y[np.flatnonzero(Y[:, 3])[20:], 3] = 0
+    found = clean(strips.X, Y, method="CandidateLogistic")
+    assert found.kept_labels.tolist() == [3]
+    doubted = (found.Y.indices == 3) & (found.doubt > 0.5)
+    assert doubted.any()
+    removed = found.removable(precision=0.05, keep_at_least_one=False)
+    assert removed.any()
+    assert not (removed & (found.Y.indices == 3)).any()
+
+
 @pytest.mark.parametrize("container", ["ndarray", "csr_matrix", "frame"])
 def test_cleaned_answers_in_the_container_that_was_given(strips, container):
     Y = strips.Y.toarray().astype(int)

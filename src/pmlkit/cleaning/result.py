@@ -25,6 +25,7 @@ __all__ = ["CleaningResult", "NoiseRate", "NoiseRates"]
 
 _N_EXPLAINED = 100
 _DOUBTFUL = 0.5
+_ENOUGH_ROWS = 30
 _Z90 = 1.645
 
 
@@ -117,6 +118,12 @@ class CleaningResult:
     def judged(self) -> BoolArray:
         """Whether each candidate was judged: those of very rare labels were not."""
         return ~np.isin(self.Y.indices, self.rare_labels)
+
+    @cached_property
+    def kept_labels(self) -> IntArray:
+        """Labels that are judged, but on too few rows (under thirty) to lose any unseen."""
+        n_given = np.bincount(self.Y.indices, minlength=self.Y.shape[1])
+        return np.setdiff1d(np.flatnonzero((n_given > 0) & (n_given < _ENOUGH_ROWS)), self.rare_labels)
 
     @cached_property
     def suspects(self) -> "pd.DataFrame":
@@ -217,7 +224,8 @@ class CleaningResult:
         """Return which candidates can be removed at a precision, aligned with ``Y.data``.
 
         Only candidates that are more likely false than true are removed, however precise the others are, and no more
-        of them than the lower end of the interval of `noise_rate_`: the estimate of the noise may be too high.
+        of them than the lower end of the interval of `noise_rate_`: the estimate of the noise may be too high. Labels
+        on fewer than thirty rows keep all theirs: with so few, a model misses every true one that is gone.
 
         Parameters
         ----------
@@ -229,6 +237,7 @@ class CleaningResult:
         if not 0 < precision <= 1:
             raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
         cells = self.order[self.doubt[self.order] > _DOUBTFUL]
+        cells = cells[~np.isin(self.Y.indices[cells], self.kept_labels)]
         if keep_at_least_one:
             cells = cells[~self._is_best_of_row[cells]]
         cells = cells[: int(self.noise_rate_.overall.low * len(self.order))]

@@ -72,6 +72,7 @@ def summarise(
         "labels": _labels(result, removed),
         "n_rare": len(result.rare_labels),
         "rare": [result.label_names[k] for k in result.rare_labels[:30]],
+        "n_kept": len(result.kept_labels),
         "pairs": confused_pairs(result),
         "suspects": _cards(result, cells, removed),
         "removed": _lines(result, gone, removed),

@@ -243,6 +243,9 @@ def _judge(X: Any, Y: Any, names: Any, ids: Any, media: Any, method: Any, min_ro
     if len(result.rare_labels):
         rare = [names[k] for k in result.rare_labels]
         say("note", f"{len(rare)} label(s) are on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
+    if len(result.kept_labels):
+        n_kept = len(result.kept_labels)
+        say("note", f"{n_kept} label(s) are on fewer than 30 rows: judged, but nothing of them is removed unseen.")
     return result
 
 
@@ -302,6 +305,7 @@ def _print(
         "features": source.described,
         "columns_left_out": source.left_out,
         "rare_labels": [result.label_names[k] for k in result.rare_labels],
+        "kept_labels": [result.label_names[k] for k in result.kept_labels],
         "written": [path for path in (outputs.table, outputs.report, outputs.log) if path is not None],
         "seconds": round(seconds, 1),
     }
