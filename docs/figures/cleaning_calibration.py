@@ -37,10 +37,11 @@ def main() -> None:
                 [true[position] for _, true in points],
                 marker, color=color, markersize=4.5, alpha=0.75, markeredgewidth=0, label=f"{kind} noise",
             )  # fmt: skip
-        panel.set(title=f"the first {share:.0%}", xlim=(0, 1.02), ylim=(0, 1.02), xlabel="estimated precision")
+        panel.set(title=f"the first {share:.0%}", xlabel="estimated precision")
+        panel.set(xlim=(0, 1.02), ylim=(0, 1.02), xticks=(0, 0.5, 1))
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("true precision")
-    panels[0].legend(frameon=False, fontsize=8, loc="lower right")
+    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
     target = ROOT / "docs" / "images" / "cleaning-calibration.png"
     figure.savefig(target, dpi=130)
     print(f"wrote {target.relative_to(ROOT)}")

@@ -11,14 +11,14 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, MLkNN
-from pmlkit.cleaning import LabelCleaner, clean
-from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability
+from pmlkit import CandidateLogistic, ClearPML, MLkNN
+from pmlkit.cleaning import LabelCleaner, calibration, clean
+from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
 from pmlkit.cleaning.reasons import companions
-from pmlkit.data import load_digit_strips
+from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.metrics import cleaning_auc, precision_at
 
 
@@ -224,6 +224,42 @@ def test_terms_of_the_map_by_a_plain_reference():
     chance = max(np.mean(chances), 0.5)  # below one half there is no evidence
     assert column["separation"][0] == pytest.approx(np.log(chance / (1 - chance)))
     assert np.allclose(column["odds*noise"], column["odds"] * column["noise"])
+    assert np.array_equal(column["judgement"], column["odds"])
+    confidence = rng.random(len(cells))
+    judged = cell_terms(scores, sparse.csr_array(Y), confidence)
+    assert np.array_equal(judged[:, :-1], terms[:, :-1])
+    assert np.allclose(judged[:, -1], np.clip(np.log((1 - confidence) / confidence), -6, 4))
+
+
+def test_the_judgement_of_clear_pml_is_aligned_with_the_candidates(strips):
+    Y = sparse.csr_array(strips.Y.astype(float))
+    evidence = cross_fit(ClearPML(), strips.X, Y)
+    expected = ClearPML().fit(strips.X, Y).label_confidence_.toarray()
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    assert np.allclose(evidence.confidence, expected[row, Y.indices])
+    assert cross_fit(CandidateLogistic(), strips.X, Y).confidence is None
+
+
+@pytest.mark.parametrize("noise", [-4.0, 0.0, 2.0])
+@pytest.mark.parametrize("separation", [0.0, 2.0, 6.0])
+def test_doubt_never_falls_where_evidence_against_a_label_grows(noise, separation):
+    constants = {"noise": noise, "separation": separation}
+    for growing in ("judgement", "odds", "gap"):
+        value = {**constants, growing: np.linspace(-4.0, 4.0, 9)}
+        parts = [np.prod([value.get(part, 0.0) * np.ones(9) for part in term.split("*")], axis=0) for term in TERMS]
+        found = log_odds(np.column_stack(parts), calibration._COEFFICIENTS, calibration._INTERCEPT)
+        assert (np.diff(found) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.2])
+def test_little_noise_is_not_taken_for_much_where_features_tell_all(noise):
+    data = make_pml(2000, 100, 15, cardinality=2.0, noise=noise, random_state=1)
+    found = clean(data.X, data.Y)
+    is_false = data.truth.toarray()[found.rows, found.Y.indices] == 0
+    assert found.noise_rate_.overall.low <= is_false.mean() + 0.05
+    assert found.noise_rate_.overall.rate < is_false.mean() + 0.2
+    removed = found.removable()
+    assert is_false[removed].mean() > 0.7
 
 
 def test_doubt_falls_with_the_score():

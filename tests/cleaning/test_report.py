@@ -64,6 +64,6 @@ def test_confused_pairs_finds_the_label_that_is_put_beside_another():
     Y[noisy, 3] = 1
     elsewhere = rng.random(800) < 0.1
     Y[elsewhere, rng.integers(5, size=800)[elsewhere]] = 1
-    result = clean(X, Y, method="CandidateLogistic", label_names=list("abcde"))
+    result = clean(X, Y, label_names=list("abcde"))
     pair = confused_pairs(result, limit=1)[0]
     assert (pair["given"], pair["right"]) in {("d", "b"), ("b", "d")}

@@ -4,9 +4,9 @@ Two steps. First a class-conditional posterior: if false candidates hit every ro
 the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
 odds of each cell. Real noise is not that kind, features may tell little, and then those odds are far too sure of
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
-candidates, how the cell compares with the row's other candidates, how frequent the label is. The few coefficients of
-that map come from benchmark sets whose truth is known (benchmarks/cleaning_calibration.py refits them and checks them
-on sets that they were not fitted on).
+candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
+makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
+(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on).
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability",
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
 _PSEUDO_ROWS = 50
 _LEAST_SLOPE = 0.2
+_ODDS = (-6.0, 4.0)
 _MAX_CELLS = 2_000_000  # on which the curve from scores to candidate rates is fitted
 
 TERMS = (
@@ -35,22 +36,23 @@ TERMS = (
     "separation*separation",
     "noise*separation",
     "odds*noise",
+    "judgement",
 )
 """What the map looks at; see `cell_terms`."""
 
-_INTERCEPT = 0.247
+_INTERCEPT = -0.878
 _COEFFICIENTS = np.array(
-    [0.891, -0.066, -3.457, -0.095, 0.249, 0.388, 0.091, -2.031, -0.185, 1.265, 1.110, 0.466],
+    [0.205, 0.028, -1.969, 2.688, 0.241, 0.212, 0.385, -2.318, 0.663, -0.522, -0.034, 0.317, 0.330],
 )
 
-SPREAD = 0.58
+SPREAD = 0.61
 """Standard deviation, on the scale of log odds, of what the map gets wrong about a whole data set."""
 
-LABEL_SPREAD = 0.60
+LABEL_SPREAD = 0.57
 """The same of a single label, beyond what is wrong about its data set."""
 
 
-def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
+def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return how likely each candidate is false, aligned with ``Y.data``.
 
     Parameters
@@ -59,6 +61,8 @@ def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
         Out-of-fold scores, see `pmlkit.cleaning.evidence.cross_fit`.
     Y : CSR array of shape (n_rows, n_labels)
         Candidates.
+    confidence : array aligned with ``Y.data``, optional
+        The method's own judgement of each candidate.
 
     Examples
     --------
@@ -71,7 +75,7 @@ def false_probability(scores: FloatArray, Y: CSR) -> FloatArray:
     >>> bool(doubt[3] > doubt[0])
     True
     """
-    return np.asarray(expit(log_odds(cell_terms(scores, Y), _COEFFICIENTS, _INTERCEPT)))
+    return np.asarray(expit(log_odds(cell_terms(scores, Y, confidence), _COEFFICIENTS, _INTERCEPT)))
 
 
 def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> FloatArray:
@@ -106,19 +110,20 @@ def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> F
     return np.asarray(terms @ coefficients + intercept + lift)
 
 
-def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
+def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return the terms of the map, one row per candidate and one column per name in `TERMS`.
 
     ``odds`` are the log odds of being false by the class-conditional posterior; ``gap`` is by how much they exceed
     those of the row's most trusted other candidate; ``alone`` marks a row's only candidate; ``separation`` is the
     logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
     mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
-    relative to the mean; ``rows alone`` is the share of rows with one candidate.
+    relative to the mean; ``rows alone`` is the share of rows with one candidate; ``judgement`` are the log odds of
+    being false by the method's own confidences, or ``odds`` again where it has none.
     """
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     odds = _class_conditional_odds(scores, Y, row)
     posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
-    odds = np.clip(odds, -6.0, 4.0)
+    odds = np.clip(odds, *_ODDS)
     gap, alone = _gaps(odds, Y, row)
     share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
     frequency = np.log(share[Y.indices])
@@ -134,6 +139,7 @@ def cell_terms(scores: FloatArray, Y: CSR) -> FloatArray:
         "frequency": frequency - frequency.mean(),
         "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
         "noise": np.full(len(odds), noise),
+        "judgement": odds if confidence is None else np.clip(-logit(confidence), *_ODDS),
     }
     return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
 

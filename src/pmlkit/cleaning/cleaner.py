@@ -111,7 +111,7 @@ def clean(
             "others."
         )
     doubt = np.zeros(candidates.nnz)
-    doubt[np.isin(candidates.indices, judged)] = false_probability(evidence.scores, part)
+    doubt[np.isin(candidates.indices, judged)] = false_probability(evidence.scores, part, evidence.confidence)
     scores = evidence.scores
     if len(judged) < n_labels:
         scores = np.tile((count / n_rows).astype(np.float32), (n_rows, 1))

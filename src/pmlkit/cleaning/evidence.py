@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of every cell without the row's own labels.
+    """What is known of every cell, by models that did not see the row's own labels.
 
     Attributes
     ----------
@@ -35,10 +35,13 @@ class Evidence:
         About how likely a row with these features is to be given the label; float32.
     method : str
         Who made it, in words.
+    confidence : array, optional
+        How likely each candidate is true, aligned with ``Y.data``, where the method judges that by itself.
     """
 
     scores: FloatArray
     method: str
+    confidence: FloatArray | None = None
 
 
 class _RecordingLogistic(CandidateLogistic):
@@ -89,7 +92,7 @@ def cross_fit(
         Unfitted; it is not changed.
     X : array or CSR array of shape (n_rows, n_features)
     Y : CSR array of shape (n_rows, n_labels)
-        Candidates.
+        Candidates, in canonical form (`pmlkit._arrays.as_csr`).
     n_folds : int, default=5
         For estimators that do not cross-fit inside. Identical rows share a fold.
     on_fit : callable, optional
@@ -120,7 +123,8 @@ def cross_fit(
         fitted = clone(model)
         on_fit(fitted)
         fitted.fit(X, Y)
-        return Evidence(np.asarray(fitted.loo_scores_, dtype=np.float32), f"{name}, each row left out in turn")
+        scores = np.asarray(fitted.loo_scores_, dtype=np.float32)
+        return Evidence(scores, f"{name}, each row left out in turn", fitted.label_confidence_.data)
     return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
 
 
