@@ -239,7 +239,7 @@ def big_table(path, n_rows):
 def test_control_c_leaves_no_output(tmp_path):
     if os.name != "posix":
         pytest.skip("signals are of POSIX")
-    table, out = big_table(tmp_path / "posts.csv", 40_000), tmp_path / "out"
+    table, out = big_table(tmp_path / "posts.csv", 300_000), tmp_path / "out"
     out.mkdir()
     before = table.read_bytes()
     command = [sys.executable, "-m", "pmlkit", "clean", str(table), *COLUMNS, "-o", str(out / "o.csv")]
