@@ -9,8 +9,6 @@ most suspicious candidates is from the truth, and the coefficients of the map fi
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
@@ -48,10 +46,25 @@ class Case:
     is_false: np.ndarray
     label: np.ndarray
 
-    def sample(self, n_cells: int) -> "Case":
+    def sample(self, n_cells: int, rng: np.random.Generator) -> "Case":
         """Return the case with at most so many of its candidates."""
-        some = np.random.default_rng(0).permutation(len(self.is_false))[:n_cells]
+        some = rng.permutation(len(self.is_false))[:n_cells]
         return replace(self, terms=self.terms[some], is_false=self.is_false[some], label=self.label[some])
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether it is made data, which is fitted on but never counted."""
+        return self.noise.startswith("easy")
+
+    @property
+    def is_little(self) -> bool:
+        """Whether a benchmark set has less noise than is counted."""
+        return not self.is_easy and self.noise.endswith(" 10%")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is one of the benchmark's own cases."""
+        return not self.is_easy and not self.is_little
 
     @property
     def family(self) -> str:
@@ -100,33 +113,29 @@ def versions(names: tuple[str, ...]) -> Iterator[tuple[str, str, float, PMLDatas
 def collect(names: tuple[str, ...], method: str) -> list[Case]:
     """Return all cases."""
     cases = []
-    for name, of_name in groupby(versions(names), key=itemgetter(0)):
-        for _, noise, weight, noisy in of_name:
-            count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
-            judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
-            Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
-            evidence = cross_fit(resolve_method(method), noisy.X, Y)
-            row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-            is_false = noisy.truth[:, judged].toarray()[row, Y.indices] == 0
-            terms = cell_terms(evidence.scores, Y, evidence.confidence)
-            cases.append(Case(name, noise, weight, terms, is_false, Y.indices))
-        print(f"  {name}: done", flush=True)
+    for name, noise, weight, noisy in versions(names):
+        count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
+        judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
+        Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
+        evidence = cross_fit(resolve_method(method), noisy.X, Y)
+        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        is_false = noisy.truth[:, judged].toarray()[row, Y.indices] == 0
+        terms = cell_terms(evidence.scores, Y, evidence.confidence)
+        cases.append(Case(name, noise, weight, terms, is_false, Y.indices))
+        print(f"  {name}, {noise}: done", flush=True)
     return cases
 
 
 def fit_map(cases: list[Case]) -> tuple[np.ndarray, float]:
     """Return coefficients and intercept of the map: by maximum likelihood, then tuned to the measure."""
     rng = np.random.default_rng(0)
-    X, y, weight = [], [], []
-    for case in cases:
-        some = rng.permutation(len(case.is_false))[:_MAX_CELLS]
-        X.append(case.terms[some])
-        y.append(case.is_false[some])
-        weight.append(np.full(len(some), 100 * case.weight / len(some)))
-    terms = np.concatenate(X)
+    some = [case.sample(_MAX_CELLS, rng) for case in cases]
+    terms = np.concatenate([case.terms for case in some])
+    is_false = np.concatenate([case.is_false for case in some])
+    weight = np.concatenate([np.full(len(case.terms), 100 * case.weight / len(case.terms)) for case in some])
     centre, scale = terms.mean(axis=0), terms.std(axis=0) + 1e-9
     model = LogisticRegression(max_iter=2000)
-    model.fit((terms - centre) / scale, np.concatenate(y), sample_weight=np.concatenate(weight))
+    model.fit((terms - centre) / scale, is_false, sample_weight=weight)
     coef = model.coef_[0] / scale
     return tune(cases, coef, float(model.intercept_[0] - coef @ centre), scale)
 
@@ -134,7 +143,7 @@ def fit_map(cases: list[Case]) -> tuple[np.ndarray, float]:
 def tune(cases: list[Case], coef: np.ndarray, intercept: float, scale: np.ndarray) -> tuple[np.ndarray, float]:
     """Move the coefficients of what tells sets apart, so that the estimated precisions come near the true ones."""
     moved = [TERMS.index(term) for term in TUNED]
-    small = [case.sample(_MAX_CELLS_TO_TUNE) for case in cases]
+    small = [case.sample(_MAX_CELLS_TO_TUNE, np.random.default_rng(0)) for case in cases]
     weight = np.array([case.weight for case in cases])
 
     def moved_by(step: np.ndarray) -> tuple[np.ndarray, float]:
@@ -205,14 +214,13 @@ def main() -> None:
     print("terms:", ", ".join(TERMS))
     print("coefficients:", ", ".join(f"{value:.3f}" for value in on_all[0]), f"intercept: {on_all[1]:.3f}", flush=True)
     maps = held_out_maps(cases)
-    counted = [case for case in cases if "easy" not in case.noise and not case.noise.endswith(" 10%")]
+    counted = [case for case in cases if case.is_counted]
     _print("fitted on all sets", counted, dict.fromkeys(maps, on_all))
     _print("each set held out", counted, maps)
     for kind in (*KINDS, "real"):
         _print(f"each set held out, {kind}", [case for case in counted if case.noise.startswith(kind)], maps)
-    little = [case for case in cases if "easy" not in case.noise and case.noise.endswith(" 10%")]
-    _print("each set held out, little noise (10 %)", little, maps)
-    _print("easy, held out", [case for case in cases if "easy" in case.noise], maps)
+    _print("each set held out, little noise (10 %)", [case for case in cases if case.is_little], maps)
+    _print("easy, held out", [case for case in cases if case.is_easy], maps)
     print("spread of a set and of a label: {:.2f}, {:.2f}".format(*spreads(counted, maps)))
 
 

@@ -30,7 +30,7 @@ def main() -> None:
         panel.fill_between([0, 1], [-0.1, 0.9], [0.1, 1.1], color="0.9", linewidth=0)
         panel.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
         for kind, (color, marker) in STYLES.items():
-            mine = [case for case in cases if case.noise.startswith(kind) and "10%" not in case.noise]
+            mine = [case for case in cases if case.is_counted and case.noise.startswith(kind)]
             points = [precisions(case, *maps[case.family]) for case in mine]
             panel.plot(
                 [estimate[position] for estimate, _ in points],

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from pmlkit.data._checks import Media
 
-__all__ = ["CleaningResult", "NoiseRate", "NoiseRates"]
+__all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRate", "NoiseRates"]
+
+ENOUGH_ROWS = 30
+"""Of labels on fewer rows nothing is removed unseen."""
 
 _N_EXPLAINED = 100
 _DOUBTFUL = 0.5
-_ENOUGH_ROWS = 30
 _Z90 = 1.645
 
 
@@ -120,10 +122,15 @@ class CleaningResult:
         return ~np.isin(self.Y.indices, self.rare_labels)
 
     @cached_property
+    def _n_given(self) -> IntArray:
+        """On how many rows each label is."""
+        return np.bincount(self.Y.indices, minlength=self.Y.shape[1])
+
+    @cached_property
     def kept_labels(self) -> IntArray:
-        """Labels that are judged, but on too few rows (under thirty) to lose any unseen."""
-        n_given = np.bincount(self.Y.indices, minlength=self.Y.shape[1])
-        return np.setdiff1d(np.flatnonzero((n_given > 0) & (n_given < _ENOUGH_ROWS)), self.rare_labels)
+        """Labels that are judged, but on fewer than `ENOUGH_ROWS` rows: too few to lose any unseen."""
+        few = (self._n_given > 0) & (self._n_given < ENOUGH_ROWS)
+        return np.setdiff1d(np.flatnonzero(few), self.rare_labels)
 
     @cached_property
     def suspects(self) -> "pd.DataFrame":
@@ -189,7 +196,7 @@ class CleaningResult:
         import pandas as pd
 
         n_labels = self.Y.shape[1]
-        count = np.bincount(self.Y.indices, minlength=n_labels)
+        count = self._n_given
         total = np.bincount(self.Y.indices, weights=self.doubt, minlength=n_labels)
         judged = (count > 0) & ~np.isin(np.arange(n_labels), self.rare_labels)
         rate = np.where(judged, total / np.maximum(count, 1), np.nan)
@@ -225,7 +232,7 @@ class CleaningResult:
 
         Only candidates that are more likely false than true are removed, however precise the others are, and no more
         of them than the lower end of the interval of `noise_rate_`: the estimate of the noise may be too high. Labels
-        on fewer than thirty rows keep all theirs: with so few, a model misses every true one that is gone.
+        on fewer than `ENOUGH_ROWS` rows keep all theirs: with so few, a model misses every true one that is gone.
 
         Parameters
         ----------

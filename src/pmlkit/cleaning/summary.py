@@ -4,16 +4,14 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import BoolArray
-
-if TYPE_CHECKING:
-    from pmlkit.cleaning.result import CleaningResult
+from pmlkit.cleaning.result import ENOUGH_ROWS, CleaningResult
 
 __all__ = ["confused_pairs", "png", "summarise"]
 
@@ -23,7 +21,7 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
 def summarise(
-    result: "CleaningResult", *, title: str, precision: float = 0.9, keep_at_least_one: bool = True
+    result: CleaningResult, *, title: str, precision: float = 0.9, keep_at_least_one: bool = True
 ) -> dict[str, Any]:
     """Return everything that the report shows, as plain numbers, texts, lists and dicts.
 
@@ -73,6 +71,7 @@ def summarise(
         "n_rare": len(result.rare_labels),
         "rare": [result.label_names[k] for k in result.rare_labels[:30]],
         "n_kept": len(result.kept_labels),
+        "enough_rows": ENOUGH_ROWS,
         "pairs": confused_pairs(result),
         "suspects": _cards(result, cells, removed),
         "removed": _lines(result, gone, removed),
@@ -82,7 +81,7 @@ def summarise(
     }
 
 
-def _labels(result: "CleaningResult", removed: BoolArray) -> list[dict[str, Any]]:
+def _labels(result: CleaningResult, removed: BoolArray) -> list[dict[str, Any]]:
     """Return the labels with the most wrong candidates in expectation."""
     table = result.noise_rate_.per_label.copy()
     table["removed"] = np.bincount(result.Y.indices[removed], minlength=len(table))
@@ -98,7 +97,7 @@ def _labels(result: "CleaningResult", removed: BoolArray) -> list[dict[str, Any]
     ]  # fmt: skip
 
 
-def confused_pairs(result: "CleaningResult", limit: int = _N_PAIRS) -> list[dict[str, Any]]:
+def confused_pairs(result: CleaningResult, limit: int = _N_PAIRS) -> list[dict[str, Any]]:
     """Return pairs of labels of which one is given, wrongly, where the other is right.
 
     Expected numbers of rows, from the confidences; only pairs that occur at least one and a half times as often as
@@ -136,14 +135,14 @@ def confused_pairs(result: "CleaningResult", limit: int = _N_PAIRS) -> list[dict
     ]
 
 
-def _by_hand(result: "CleaningResult", removed: BoolArray) -> Any:
+def _by_hand(result: CleaningResult, removed: BoolArray) -> Any:
     """Return candidates between right and wrong that stay: where a person's look decides most."""
     open_cells = result.order[~removed[result.order]]
     nearest = np.argsort(np.abs(result.doubt[open_cells] - 0.5), kind="stable")[:_N_BY_HAND]
     return open_cells[nearest]
 
 
-def _cards(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
+def _cards(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
     reasons = result.sentences(cells)
     return [
         {**line, "reasons": text.split("; "), **_media(result, line["row"])}
@@ -151,7 +150,7 @@ def _cards(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dic
     ]
 
 
-def _lines(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
+def _lines(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
     lines = []
     for cell in cells.tolist():
         row, label = int(result.rows[cell]), int(result.Y.indices[cell])
@@ -169,11 +168,11 @@ def _lines(result: "CleaningResult", cells: Any, removed: BoolArray) -> list[dic
     return lines
 
 
-def _row_name(result: "CleaningResult", row: int) -> str:
+def _row_name(result: CleaningResult, row: int) -> str:
     return f"row {row}" if result.row_names is None else str(result.row_names[row])
 
 
-def _media(result: "CleaningResult", row: int) -> dict[str, str]:
+def _media(result: CleaningResult, row: int) -> dict[str, str]:
     if result.media is None:
         return {}
     if isinstance(result.media, np.ndarray):
@@ -182,7 +181,7 @@ def _media(result: "CleaningResult", row: int) -> dict[str, str]:
     return {"text": text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "…"}
 
 
-def _twins(result: "CleaningResult") -> list[dict[str, Any]]:
+def _twins(result: CleaningResult) -> list[dict[str, Any]]:
     def names(labels: Sequence[int]) -> list[str]:
         return [result.label_names[k] for k in labels]
 

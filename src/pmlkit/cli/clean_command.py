@@ -227,6 +227,7 @@ def _judge(X: Any, Y: Any, names: Any, ids: Any, media: Any, method: Any, min_ro
     from sklearn.utils._param_validation import InvalidParameterError
 
     from pmlkit.cleaning import clean as find_suspects
+    from pmlkit.cleaning.result import ENOUGH_ROWS
 
     with Watch("judging labels") as watch:
 
@@ -244,8 +245,8 @@ def _judge(X: Any, Y: Any, names: Any, ids: Any, media: Any, method: Any, min_ro
         rare = [names[k] for k in result.rare_labels]
         say("note", f"{len(rare)} label(s) are on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
     if len(result.kept_labels):
-        n_kept = len(result.kept_labels)
-        say("note", f"{n_kept} label(s) are on fewer than 30 rows: judged, but nothing of them is removed unseen.")
+        few = f"{len(result.kept_labels)} label(s) are on fewer than {ENOUGH_ROWS} rows"
+        say("note", f"{few}: judged, but nothing of them is removed unseen.")
     return result
 
 

@@ -20,8 +20,6 @@ from pmlkit.numerics.similarity import RowSimilarity
 
 __all__ = ["Prepared", "Solution", "coefficients_of", "solve"]
 
-_TINY = np.finfo(np.float64).tiny
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -114,7 +112,7 @@ def solve(
     for n_iter in range(1, max_iter + 1):
         state = improve(state, fitted)
         after_confidences = problem.value(state, fitted) + alpha * low_rank.nuclear_norm
-        change = abs(trace[-1] - after_confidences) / max(abs(trace[-1]), _TINY)
+        change = abs(trace[-1] - after_confidences) / max(abs(trace[-1]), np.finfo(float).tiny)
         last = stop() or n_iter == max_iter or change <= tol
         refitted = predictor(state, low_rank, w_tol if last else _rough(w_tol, change))
         new_fitted = _fitted(data, refitted, state)
