@@ -1,4 +1,4 @@
-"""One way to make a CSR array, and one to hash rows."""
+"""Canonical CSR arrays, the row of each stored cell, and row hashes."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._typing import CSR, Features
+from pmlkit._typing import CSR, Features, IntArray
 
-__all__ = ["as_csr", "row_hash"]
+__all__ = ["as_csr", "row_hash", "row_of_cells"]
 
 
 def as_csr(matrix: Any) -> CSR:
@@ -34,6 +34,19 @@ def as_csr(matrix: Any) -> CSR:
         return csr
     parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
     return sparse.csr_array(parts, shape=csr.shape)
+
+
+def row_of_cells(matrix: CSR) -> IntArray:
+    """Return the row of each stored cell of a CSR array, aligned with ``matrix.data``.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from pmlkit._arrays import row_of_cells
+    >>> row_of_cells(sparse.csr_array([[1, 1, 0], [0, 0, 0], [0, 0, 1]])).tolist()
+    [0, 0, 2]
+    """
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def row_hash(X: Features, *, seed: int = 0, precision: type[np.floating[Any]] = np.float64) -> NDArray[np.uint64]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import RandomState
 from pmlkit.data import PMLDataset, load_digit_strips
 from pmlkit.methods import PMLLFC, CandidateLogistic, ClearPML, MLkNN
@@ -159,7 +160,7 @@ def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple
     True
     """
     confidence = model.label_confidence_
-    rows = np.repeat(np.arange(confidence.shape[0]), np.diff(confidence.indptr))
+    rows = row_of_cells(confidence)
     truth = train.Y if train.truth is None else train.truth
     chosen = np.argsort(confidence.data, kind="stable")[:n_suspects]
     return tuple(

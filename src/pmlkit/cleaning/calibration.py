@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
-from pmlkit._typing import CSR, FloatArray
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, FloatArray, IntArray
 
 __all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds"]
 
@@ -120,7 +121,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     relative to the mean; ``rows alone`` is the share of rows with one candidate; ``judgement`` are the log odds of
     being false by the method's own confidences, or ``odds`` again where it has none.
     """
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     odds = _class_conditional_odds(scores, Y, row)
     posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
     odds = np.clip(odds, *_ODDS)
@@ -144,7 +145,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
 
 
-def _class_conditional_odds(scores: FloatArray, Y: CSR, row: FloatArray) -> FloatArray:
+def _class_conditional_odds(scores: FloatArray, Y: CSR, row: IntArray) -> FloatArray:
     """Return log(rate (1 - eta) / ((1 - rate) eta)): eta the candidate rate at the score, rate that of false ones."""
     rate = _noise_rates(scores, Y)
     curve = _candidate_curve(scores, Y, row)
@@ -168,7 +169,7 @@ def _noise_rates(scores: FloatArray, Y: CSR) -> FloatArray:
     return np.asarray(np.clip(np.minimum(rates, np.median(rates)), 1e-5, 0.9))
 
 
-def _candidate_curve(scores: FloatArray, Y: CSR, row: FloatArray) -> IsotonicRegression:
+def _candidate_curve(scores: FloatArray, Y: CSR, row: IntArray) -> IsotonicRegression:
     """Return the increasing curve from scores to candidate rates, pooled over labels."""
     labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
     step = -(-len(labelled) * Y.shape[1] // _MAX_CELLS)
@@ -178,7 +179,7 @@ def _candidate_curve(scores: FloatArray, Y: CSR, row: FloatArray) -> IsotonicReg
     return IsotonicRegression(out_of_bounds="clip", y_min=1e-4, y_max=1 - 1e-3).fit(cells, target)
 
 
-def _gaps(odds: FloatArray, Y: CSR, row: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _gaps(odds: FloatArray, Y: CSR, row: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return each cell's odds minus those of the row's most trusted other candidate, and whether there is no other."""
     order = np.lexsort((odds, row))
     starts = Y.indptr[:-1][np.diff(Y.indptr) > 0]
@@ -194,7 +195,7 @@ def _gaps(odds: FloatArray, Y: CSR, row: FloatArray) -> tuple[FloatArray, FloatA
     return np.clip(np.where(alone, 0.0, odds - np.where(alone, 0.0, other)), -4.0, 4.0), alone.astype(np.float64)
 
 
-def _separation(scores: FloatArray, Y: CSR, row: FloatArray) -> float:
+def _separation(scores: FloatArray, Y: CSR, row: IntArray) -> float:
     """Return the mean over candidates of the share of the label's non-candidates that score lower."""
     labelled = np.diff(Y.indptr) > 0
     columns = Y.tocsc()

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.calibration import LABEL_SPREAD, SPREAD
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
@@ -107,7 +108,7 @@ class CleaningResult:
     @cached_property
     def rows(self) -> IntArray:
         """The row of each candidate, aligned with ``Y.data``."""
-        return np.repeat(np.arange(self.Y.shape[0]), np.diff(self.Y.indptr))
+        return row_of_cells(self.Y)
 
     @cached_property
     def order(self) -> IntArray:

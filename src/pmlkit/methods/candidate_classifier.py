@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.clear_pml import COMPETITION, blended_target
@@ -108,7 +109,7 @@ class CandidateClassifier(BasePML):
             target = blended_target(is_candidate, confidence)
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         return Learned(confidence=confidence[row, Y.indices], scores=held_out)
 
     def _judge(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:

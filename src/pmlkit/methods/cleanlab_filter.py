@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.logistic import CandidateLogistic
@@ -54,7 +55,7 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
         flagged[:, varied] = _cleanlab("filter").find_multilabel_issues_per_class(
             labels=_label_lists(Y[:, varied]), pred_probs=probability[:, varied], filter_by=filter_by, n_jobs=1
         )
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     return np.asarray(flagged[row, Y.indices])
 
 
@@ -63,7 +64,7 @@ def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
     if not Y.nnz:
         return np.zeros(0)
     scores = _cleanlab("rank").get_label_quality_scores_per_class(_label_lists(Y), probability, method=method)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     return np.asarray(scores[row, Y.indices])
 
 
@@ -71,7 +72,7 @@ def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
     """Return the candidates without the suspects; every row keeps its best one."""
     kept = ~suspect
     if Y.shape[1] > 1:
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         best_first = np.lexsort((-quality, row))
         kept[best_first[Y.indptr[:-1][np.diff(Y.indptr) > 0]]] = True
     cleaned = sparse.csr_array((kept.astype(np.float64), Y.indices.copy(), Y.indptr.copy()), Y.shape)

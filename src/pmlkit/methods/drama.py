@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import Interval
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._random import generator
 from pmlkit._typing import CSR, Features, FloatArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
@@ -216,7 +217,7 @@ class DRAMA(BasePML):
 
         self._label_order = problem.labels
         self.margins_ = problem.table_as_given(margins)
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(self.margins_[row, Y.indices], 0.0, 1.0),
             scores=problem.table_as_given(scores),

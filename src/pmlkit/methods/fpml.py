@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
@@ -115,7 +116,7 @@ def factorise(
     """
     solve_coef = ridge_on_rows(X, lam_fit, lam_reg)
     G, Q = first_factors(Y, rank)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     squares_X = float(linalg.norm(X.data if sparse.issparse(X) else X) ** 2)
     ridge = lam_reg * np.eye(rank)
     objective: list[float] = []
@@ -309,7 +310,7 @@ class FPML(BasePML):
         self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
         self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
         reconstruction = found.rows @ found.labels
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(reconstruction[row, Y.indices], 0.0, 1.0),
             scores=np.asarray(X @ coef),

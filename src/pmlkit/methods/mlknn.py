@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
@@ -127,7 +128,7 @@ class MLkNN(BasePML):
         self.posterior_ = _posterior_table(votes, Y, k, self.smoothing)
         self._index, self._Y = index, Y
         scores = self.posterior_[np.arange(Y.shape[1]), votes]
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         progress.step("neighbours")
         return Learned(confidence=scores[row, Y.indices], scores=scores)
 

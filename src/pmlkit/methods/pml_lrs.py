@@ -9,6 +9,7 @@ from scipy import linalg, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
@@ -202,7 +203,7 @@ class PMLLRS(BasePML):
         self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
         self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
         self.gap_ = found.gap
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
             scores=rotation.scores(found.coordinates),

@@ -10,6 +10,7 @@ from scipy import linalg, sparse
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.sparsefuncs import min_max_axis
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
@@ -235,7 +236,7 @@ class PMLNI(BasePML):
         self.coef_, self.intercept_ = found.low_rank[:-1].T, found.low_rank[-1]
         self.noise_coef_, self.noise_intercept_ = found.sparse[:-1].T, found.sparse[-1]
         scores = np.asarray(rows @ found.low_rank)
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(scores[row, Y.indices], 0.0, 1.0),
             scores=scores,

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress
@@ -37,7 +38,7 @@ def _kernel_width(X: Features, gamma: float | str) -> float:
 def _margin_confidence(scores: FloatArray, Y: CSR) -> FloatArray:
     """Return the logistic function of each candidate's margin above its row's predicted threshold."""
     rule = fit_threshold("size", scores, Y, Y.data, natural_cut=0.0)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     return np.asarray(expit(rule.margin(scores)[row, Y.indices]))
 
 

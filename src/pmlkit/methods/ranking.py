@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import BasePML, Learned
@@ -218,7 +219,7 @@ class ConfidenceRanker(LinearRanker):
             on_iteration=lambda: progress.step("confidences"),
         )
         self.coef_ = np.ascontiguousarray(self._keep_solution(features, found.solution, _MAX_STEPS).T)
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+        row = row_of_cells(Y)
         scores = np.asarray(X @ self.coef_.T + self.intercept_)
         return Learned(found.confidence[row, Y.indices], scores, objective=found.objective, n_iter=found.n_iter)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray
 
 __all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
@@ -145,7 +146,7 @@ def _expected_best_cut(
 ) -> float:
     """Return the cut with the best expected Hamming loss or micro-F1 when confidences are the truth's chances."""
     chance = np.zeros(scores.shape)
-    chance[np.repeat(np.arange(len(scores)), np.diff(Y.indptr)), Y.indices] = confidence
+    chance[row_of_cells(Y), Y.indices] = confidence
     order = np.argsort(-scores, axis=None, kind="stable")
     descending, true = scores.ravel()[order], chance.ravel()[order]
     taken = np.ones(len(order)) if weight is None else np.repeat(weight, scores.shape[1])[order]

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, IntArray
 from pmlkit.exceptions import DataError
 
@@ -104,7 +105,7 @@ def check_same_labels(**tables: Table) -> None:
 def cells_of(table: BoolArray | CSR) -> tuple[IntArray, IntArray]:
     """Return the row and the column of every set cell of an indicator, row by row."""
     if isinstance(table, sparse.csr_array):
-        rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+        rows = row_of_cells(table)
         return rows, table.indices
     rows, columns = np.nonzero(table)
     return rows, columns
@@ -117,7 +118,7 @@ def cell_values(table: NDArray[Any] | CSR, rows: IntArray, columns: IntArray) ->
         return picked
     # Flat positions instead of fancy indexing: sorted on both sides, and never a second sparse structure.
     width = np.int64(table.shape[1])
-    stored_rows = np.repeat(np.arange(table.shape[0], dtype=np.int64), np.diff(table.indptr))
+    stored_rows = row_of_cells(table)
     stored = stored_rows * width + table.indices
     wanted = rows * width + columns
     values = np.zeros(len(wanted), dtype=table.dtype)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.propagation import propagate, reweight_to_class_mass, rows_to_unit_range
@@ -56,7 +57,7 @@ def propagated_confidence(
     neighbor = nearest(index, n_neighbors, X if with_self else None)[1]
     flow, n_iter = propagate(reconstruction_graph(X, neighbor), Y, alpha=alpha)
     mass = sparse.csr_array((reweight_to_class_mass(flow, Y), Y.indices, Y.indptr), Y.shape)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     values = rows_to_unit_range(mass.toarray())[row, Y.indices]
     return sparse.csr_array((values, Y.indices, Y.indptr), Y.shape), n_iter
 

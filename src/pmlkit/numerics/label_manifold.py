@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._random import generator
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.numerics.prox import project_rows_to_simplex
@@ -71,7 +72,7 @@ def manifold_confidence(
     residual = roughness @ confidence
     value = float(np.vdot(residual, residual))
     ahead, residual_ahead, momentum = confidence, residual, 1.0
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     objective = []
     for _ in range(max_iter):
         descent = ahead - (2.0 / lipschitz) * (adjoint @ residual_ahead)

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, FloatArray, IntArray
 
 __all__ = ["candidate_operator", "propagate", "reweight_to_class_mass", "rows_to_unit_range"]
@@ -87,7 +88,7 @@ def propagate(
     array([0.048, 0.952, 1.   ])
     """
     operator = candidate_operator(graph, Y)
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    row = row_of_cells(Y)
     confidence = np.ones(Y.nnz)
     n_iter, settled = 0, False
     while not settled and n_iter < max_iter:

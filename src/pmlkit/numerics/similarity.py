@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.gaussian import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
@@ -116,7 +117,7 @@ def row_similarity(
 def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
     """Return, label after label, the cells and their rows, and where each label begins."""
     order = np.argsort(Y.indices, kind="stable")
-    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[order]
+    rows = row_of_cells(Y)[order]
     begin = np.concatenate([[0], np.cumsum(np.bincount(Y.indices, minlength=Y.shape[1]))])
     return order, rows, begin
 

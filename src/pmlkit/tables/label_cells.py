@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray
 from pmlkit._words import did_you_mean
 from pmlkit.data.formats._common import excerpt, listing, select
@@ -59,7 +60,7 @@ class TableLabels:
         ----------
         removed : array aligned with ``Y.data``
         """
-        rows = np.repeat(np.arange(self.Y.shape[0]), np.diff(self.Y.indptr))[removed]
+        rows = row_of_cells(self.Y)[removed]
         labels = self.Y.indices[removed]
         if not self.is_set:
             changes: dict[str, dict[int, Any]] = {}
