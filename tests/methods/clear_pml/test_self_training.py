@@ -1,10 +1,10 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from pmlkit.numerics import landmarks
-from pmlkit.numerics.guessed_rows import fit_with_guesses
-from pmlkit.numerics.held_out_ridge import ridge_system
-from pmlkit.numerics.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml import landmarks
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.loo_ridge import ridge_system
+from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 
 PENALTY, WEIGHT = 0.7, 0.3
 
@@ -29,7 +29,7 @@ def test_it_is_weighted_ridge_regression_on_targets_and_guesses(monkeypatch):
     intercept, dual = ridge.on_kernel(model)
     guesses = np.tanh(kernel(others) @ dual + intercept)
 
-    found = fit_with_guesses(ridge, model, kernel, others, np.tanh, WEIGHT)
+    found = fit_with_pseudo_labels(ridge, model, kernel, others, np.tanh, WEIGHT)
 
     wanted = plain_weighted_ridge(
         np.vstack([kernel(X), kernel(others)]),

@@ -1,8 +1,8 @@
-r"""Let the labels of a row speak for and against each other.
+r"""Correct the log odds of each label by those of the other labels of its row.
 
-Every label's log odds are corrected by those of all labels, :math:`z'_k = z_k + b_k + \sum_j w_{jk} \hat z_j`, with
-:math:`\hat z` in units of its own spread. The corrections are fitted by logistic regression with a prior at zero that
-is the firmer the more labels there are: few rows say nothing about a pair of labels.
+The corrected log odds are :math:`z'_k = z_k + b_k + \sum_j w_{jk} \hat z_j`, with :math:`\hat z` standardised.
+The weights are fitted by logistic regression with a ridge penalty that grows with the number of labels, because few
+rows say little about a pair of labels.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from scipy.special import expit
 
 from pmlkit._typing import FloatArray
 
-__all__ = ["LabelMap", "fit_label_map"]
+__all__ = ["LabelCorrelations", "fit_label_correlations"]
 
 _PRIOR = 8.0  # precision of each correction, times the number of labels
-_STEPS = 15  # accelerated ones: what is left after them changes no ranking
-_STILL = 1e-4
-_LEAST_SPREAD = 0.2  # below, a label says nothing: what moves it is the trace of the row's own target
+_STEPS = 15  # accelerated gradient steps: more of them change no ranking
+_TOLERANCE = 1e-4
+_LEAST_SPREAD = 0.2  # below, a label carries no signal but the trace of the row's own target
 
 
 @dataclass(frozen=True)
-class LabelMap:
-    """Corrections of log odds by the log odds of all labels.
+class LabelCorrelations:
+    """A linear correction of log odds by the log odds of all labels.
 
     Attributes
     ----------
@@ -39,10 +39,10 @@ class LabelMap:
     weights: FloatArray
     offset: FloatArray
 
-    def corrected(self, log_odds: FloatArray) -> FloatArray:
+    def adjust(self, log_odds: FloatArray) -> FloatArray:
         """Return the corrected log odds, in the precision of the given ones."""
         kind = log_odds.dtype
-        # The mean's own share is a constant: so the large array is neither shifted nor copied.
+        # The mean enters as a constant, so that the large array is neither shifted nor copied.
         weights = self.weights / self.spread[:, None]
         corrected = log_odds @ weights.astype(kind)
         corrected += log_odds
@@ -50,7 +50,7 @@ class LabelMap:
         return np.asarray(corrected)
 
 
-def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
+def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCorrelations:
     """Fit the corrections.
 
     Parameters
@@ -62,18 +62,18 @@ def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
 
     Notes
     -----
-    The curvature of a logistic loss is at most a quarter: one Cholesky factor for all labels bounds it, and
-    every step with that factor goes down.
+    The second derivative of the logistic loss is at most 1/4, so that one Cholesky factor bounds the Hessian
+    of all labels, and every step with it lowers the loss.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.label_map import fit_label_map
+    >>> from pmlkit.methods.clear_pml.label_correlations import fit_label_correlations
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(2000, 2))
     >>> target = (rng.uniform(size=(2000, 1)) < 1 / (1 + np.exp(-z[:, :1]))) * [1.0, 1.0]  # the second is the first
-    >>> label_map = fit_label_map(z, target)
-    >>> bool(label_map.weights[0, 1] > 0.5 > abs(label_map.weights[0, 0]))
+    >>> correlations = fit_label_correlations(z, target)
+    >>> bool(correlations.weights[0, 1] > 0.5 > abs(correlations.weights[0, 0]))
     True
     """
     log_odds = log_odds.astype(np.float64, copy=False)
@@ -98,6 +98,6 @@ def fit_label_map(log_odds: FloatArray, target: FloatArray) -> LabelMap:
         ahead_offset = new_offset + push * (new_offset - offset)
         change = max(float(np.abs(new_weights - weights).max()), float(np.abs(new_offset - offset).max()))
         weights, offset, momentum = new_weights, new_offset, next_momentum
-        if change < _STILL:
+        if change < _TOLERANCE:
             break
-    return LabelMap(mean, spread, weights, offset)
+    return LabelCorrelations(mean, spread, weights, offset)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmlkit.numerics.landmarks import LandmarkKernel, mean_distance_between, row_blocks, sample_by_content
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, row_blocks, sample_by_content
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -18,7 +18,7 @@ def test_the_kernel_is_the_formula(linear, container):
 
 
 def test_products_by_blocks_are_the_product(monkeypatch):
-    monkeypatch.setattr("pmlkit.numerics.landmarks._BLOCK_CELLS", 10)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._BLOCK_CELLS", 10)
     rng = np.random.default_rng(0)
     kernel = LandmarkKernel(rng.normal(size=(4, 2)), 1.0, linear=False)
     X, weights = rng.normal(size=(11, 2)), rng.normal(size=(4, 3))
@@ -26,7 +26,7 @@ def test_products_by_blocks_are_the_product(monkeypatch):
 
 
 def test_blocks_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("pmlkit.numerics.landmarks._BLOCK_CELLS", 1000)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._BLOCK_CELLS", 1000)
     blocks = list(row_blocks(1003, 7))
     covered = np.concatenate([np.arange(1003)[rows] for rows in blocks])
     np.testing.assert_array_equal(covered, np.arange(1003))

@@ -1,8 +1,8 @@
-r"""Kernel ridge regression on landmarks, with exact leave-one-out answers at the price of a fit.
+r"""Kernel ridge regression on landmarks, with exact leave-one-out scores at the cost of one fit.
 
 With the centred kernel K of the n rows with m landmarks and the kernel M between the landmarks, ridge regression
-of targets y fits :math:`\bar y + K (K^\top K + \lambda M)^{-1} K^\top (y - \bar y)`. It is a linear smoother: what
-a row would get from the model of all the other rows follows from its own leverage. With all rows as landmarks this
+of targets y fits :math:`\bar y + K (K^\top K + \lambda M)^{-1} K^\top (y - \bar y)`. It is a linear smoother: the
+score of a row by the model of all other rows follows from its leverage. With all rows as landmarks this
 is ordinary kernel ridge regression.
 """
 
@@ -13,17 +13,17 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from pmlkit._typing import Features, FloatArray, IntArray
-from pmlkit.numerics.landmarks import LandmarkKernel, row_blocks
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 
-__all__ = ["HeldOutRidge", "RidgeSystem", "ridge_system", "search_regularization"]
+__all__ = ["LooRidge", "RidgeSystem", "ridge_system", "search_regularization"]
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-_NEVER_ALONE = 1.0 - 1e-6  # a leverage of one would leave a row with nothing but itself
+_LARGEST_LEVERAGE = 1.0 - 1e-6
 
 
 @dataclass(frozen=True)
 class RidgeSystem:
-    """What ridge regression needs of the rows, whatever the targets and the penalty.
+    """The parts of ridge regression that depend on neither the targets nor the penalty.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class RidgeSystem:
             linalg.cholesky(self.gram + regularization * self.own, lower=True, overwrite_a=True, check_finite=False)
         )
 
-    def solved(self, regularization: float) -> "HeldOutRidge":
+    def solved(self, regularization: float) -> "LooRidge":
         """Return the regression for one penalty; it takes over the memory of `centred`."""
         factor = self.factor(regularization)
         leverage = np.empty(len(self.centred))
@@ -54,11 +54,11 @@ class RidgeSystem:
             leverage[rows] = np.einsum("ij,ij->i", block, block)
             self.centred[rows] = block
         leverage += 1.0 / len(leverage)
-        return HeldOutRidge(self.centred, np.minimum(leverage, _NEVER_ALONE), factor, self.mean)
+        return LooRidge(self.centred, np.minimum(leverage, _LARGEST_LEVERAGE), factor, self.mean)
 
 
 @dataclass(frozen=True)
-class HeldOutRidge:
+class LooRidge:
     """Ridge regression of any targets on one set of rows.
 
     Attributes
@@ -81,8 +81,8 @@ class HeldOutRidge:
         mean = target.mean(axis=0, dtype=np.float64)
         return mean, self.design.T @ (target - mean).astype(self.design.dtype)
 
-    def held_out(self, target: FloatArray, model: tuple[FloatArray, FloatArray]) -> FloatArray:
-        """Return what each row would get from the model fitted to all the other rows."""
+    def loo_scores(self, target: FloatArray, model: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """Return the score of each row by the model fitted to all other rows."""
         mean, coef = model
         fitted = self.design @ coef + mean.astype(self.design.dtype)
         keep = (1.0 / (1.0 - self.leverage)).astype(self.design.dtype)[:, None]
@@ -103,17 +103,17 @@ def ridge_system(kernel: LandmarkKernel, X: Features, *, dtype: DTypeLike = np.f
     kernel : LandmarkKernel
     X : dense array or CSR array of float64 of shape (n_rows, n_features)
     dtype : float type, default=float64
-        Of the only large thing here; all sums are float64.
+        Of the (n_rows, n_landmarks) arrays; all sums are float64.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.held_out_ridge import ridge_system
-    >>> from pmlkit.numerics.landmarks import LandmarkKernel
+    >>> from pmlkit.methods.clear_pml.loo_ridge import ridge_system
+    >>> from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> target = X[:, :1] ** 2
     >>> ridge = ridge_system(LandmarkKernel(X, 1.0, linear=False), X).solved(0.1)
-    >>> scores = ridge.held_out(target, ridge.fit(target))
+    >>> scores = ridge.loo_scores(target, ridge.fit(target))
     >>> bool(np.corrcoef(scores[:, 0], target[:, 0])[0, 1] > 0.8)
     True
     """
@@ -167,7 +167,7 @@ def search_regularization(
     def errors_at(place: int) -> FloatArray:
         factor = system.factor(_REGULARIZATIONS[place])
         design = _forward(factor, some)
-        leverage = np.minimum(np.einsum("ji,ji->i", design, design) + 1.0 / n_rows, _NEVER_ALONE)
+        leverage = np.minimum(np.einsum("ji,ji->i", design, design) + 1.0 / n_rows, _LARGEST_LEVERAGE)
         left_out = (wanted - design.T @ _forward(factor, moments)) / (1.0 - leverage)[:, None]
         return np.asarray(np.einsum("ij,ij->i", left_out, left_out))
 

@@ -1,4 +1,4 @@
-"""Let rows without candidates take part in a regression, with what it says of them itself."""
+"""Self-training: refit the regression with its own predictions for the rows without candidates."""
 
 from collections.abc import Callable
 
@@ -6,50 +6,50 @@ import numpy as np
 from scipy import linalg
 
 from pmlkit._typing import Features, FloatArray
-from pmlkit.numerics.held_out_ridge import HeldOutRidge
-from pmlkit.numerics.landmarks import LandmarkKernel, row_blocks
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
+from pmlkit.methods.clear_pml.loo_ridge import LooRidge
 
-__all__ = ["fit_with_guesses"]
+__all__ = ["fit_with_pseudo_labels"]
 
 
-def fit_with_guesses(
-    ridge: HeldOutRidge,
+def fit_with_pseudo_labels(
+    ridge: LooRidge,
     model: tuple[FloatArray, FloatArray],
     kernel: LandmarkKernel,
     X: Features,
     guess: Callable[[FloatArray], FloatArray],
     weight: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit the regression again to its own rows and to others, whose targets follow from their scores.
+    """Refit the regression to its own rows and to others, whose targets are made of its scores.
 
     Parameters
     ----------
-    ridge, model : HeldOutRidge, tuple
-        The regression and its answer for some targets.
+    ridge, model : LooRidge, tuple
+        The regression and its solution for some targets.
     kernel : LandmarkKernel
     X : dense array or CSR array of float64 of shape (n_rows, n_features)
         The other rows.
     guess : callable
-        Makes targets of the model's scores.
+        Turns the model's scores into targets.
     weight : float
         Of one such row; the regression's own rows weigh one.
 
     Returns
     -------
     intercept, dual_coef : arrays
-        On the kernel with the landmarks, as `HeldOutRidge.on_kernel` has them.
+        On the kernel with the landmarks, as `LooRidge.on_kernel` has them.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.guessed_rows import fit_with_guesses
-    >>> from pmlkit.numerics.held_out_ridge import ridge_system
-    >>> from pmlkit.numerics.landmarks import LandmarkKernel
+    >>> from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
+    >>> from pmlkit.methods.clear_pml.loo_ridge import ridge_system
+    >>> from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> kernel = LandmarkKernel(X, 1.0, linear=False)
     >>> ridge = ridge_system(kernel, X).solved(0.1)
     >>> model = ridge.fit(X[:, :1])
-    >>> weightless = fit_with_guesses(ridge, model, kernel, X[:5], np.sign, 0.0)
+    >>> weightless = fit_with_pseudo_labels(ridge, model, kernel, X[:5], np.sign, 0.0)
     >>> bool(np.allclose(weightless[1], ridge.on_kernel(model)[1]))
     True
     """
@@ -64,7 +64,7 @@ def fit_with_guesses(
         gram += block.T @ block
         target_total += target.sum(axis=0)
         moments += block.T @ target
-    # Both groups' moments about their own means, and what lies between the means.
+    # Moments of both groups about their own means, plus those between the means.
     mean, target_mean = total / n_others, target_total / n_others
     gram -= n_others * np.outer(mean, mean)
     moments -= n_others * np.outer(mean, target_mean)

@@ -1,4 +1,4 @@
-"""A kernel between rows and a few landmarks among them (Nystroem's method)."""
+"""The kernel between all rows and a sample of them, the landmarks (Nystroem's method)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class LandmarkKernel:
         Examples
         --------
         >>> import numpy as np
-        >>> from pmlkit.numerics.landmarks import LandmarkKernel
+        >>> from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
         >>> LandmarkKernel(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, linear=True)(np.array([[1.0, 0.0]])).round(3)
         array([[2.   , 0.368]])
         """
@@ -69,12 +69,12 @@ class LandmarkKernel:
 def sample_by_content(X: Features, size: int) -> IntArray:
     """Return `size` different rows (or all that there are), chosen by a hash of their content.
 
-    Whatever the order of the rows, the same ones are chosen; of twins only the first.
+    The choice does not depend on the order of the rows; of identical rows only the first is taken.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.landmarks import sample_by_content
+    >>> from pmlkit.methods.clear_pml.landmarks import sample_by_content
     >>> X = np.array([[1.0], [2.0], [2.0], [3.0]])
     >>> sample_by_content(X, 3).tolist(), len(sample_by_content(X, 2))
     ([0, 1, 3], 2)
@@ -89,7 +89,7 @@ def mean_distance_between(X: Features) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.landmarks import mean_distance_between
+    >>> from pmlkit.methods.clear_pml.landmarks import mean_distance_between
     >>> mean_distance_between(np.array([[0.0], [2.0], [4.0]])).__round__(3)
     2.667
     """

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmlkit.numerics.candidate_noise import at_least_one_true, noise_floor, rescaled, true_probabilities
+from pmlkit.methods.clear_pml.posterior import candidate_confidence, noise_floor, rescale_to_sum, true_probabilities
 
 
 def by_enumeration(chance, is_candidate, floor, weight=1.0):
@@ -30,7 +30,7 @@ def test_confidences_are_the_posterior_over_all_sets_with_a_true_label(seed, flo
     chance = rng.uniform(0.02, 0.98, size=(3, 5))
     is_candidate = rng.uniform(size=(3, 5)) < 0.6
     is_candidate[:, 0] = True
-    got = at_least_one_true(chance, is_candidate, floor, competition=competition, condition=True)
+    got = candidate_confidence(chance, is_candidate, floor, competition=competition, condition=True)
     for i in range(3):
         expected = by_enumeration(chance[i], is_candidate[i], floor, 1 - competition)
         np.testing.assert_allclose(got[i], expected, atol=1e-9)
@@ -39,13 +39,15 @@ def test_confidences_are_the_posterior_over_all_sets_with_a_true_label(seed, flo
 def test_full_competition_leaves_one_true_label_a_row():
     rng = np.random.default_rng(0)
     is_candidate = rng.uniform(size=(20, 4)) < 0.7
-    got = at_least_one_true(rng.uniform(0.1, 0.9, (20, 4)), is_candidate, 0.2, competition=1.0, condition=True)
+    got = candidate_confidence(rng.uniform(0.1, 0.9, (20, 4)), is_candidate, 0.2, competition=1.0, condition=True)
     np.testing.assert_allclose(got.sum(axis=1), is_candidate.any(axis=1), atol=1e-12)
     assert not got[~is_candidate].any()
 
 
 def test_without_the_condition_candidates_are_judged_alone():
-    got = at_least_one_true(np.array([[0.5, 0.2]]), np.array([[True, False]]), 0.25, competition=0.8, condition=False)
+    got = candidate_confidence(
+        np.array([[0.5, 0.2]]), np.array([[True, False]]), 0.25, competition=0.8, condition=False
+    )
     np.testing.assert_allclose(got, [[0.8, 0.0]])
 
 
@@ -67,7 +69,7 @@ def test_rescaling_keeps_order_and_zeros_and_meets_the_sum(seed, share):
     confidence = rng.uniform(size=30) * (rng.uniform(size=30) < 0.8)
     confidence[0] = 0.5
     wanted = share * (confidence > 0).sum()
-    got = rescaled(confidence, wanted)
+    got = rescale_to_sum(confidence, wanted)
     assert got.sum() == pytest.approx(wanted)
     np.testing.assert_array_equal(got > 0, confidence > 0)
     given = confidence > 0

@@ -1,4 +1,4 @@
-"""How often a label is a candidate without being true, and what that makes of each candidate."""
+"""The noise rate of the candidates, and the posterior probability that each of them is true."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -6,21 +6,21 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import BoolArray, FloatArray
 
-__all__ = ["at_least_one_true", "believed", "noise_floor", "rescaled", "true_probabilities"]
+__all__ = ["candidate_confidence", "noise_floor", "rescale_to_sum", "shrunk_count", "true_probabilities"]
 
 _LOW_SHARE = 0.3
 _PSEUDO_ROWS = 50.0
 _QUANTILE = 0.25
 _NEVER = 1e-4
-_USUAL = 0.6  # share of true candidates above which an estimate is only half believed
+_USUAL = 0.6  # share of true candidates above which an estimate is shrunk by half
 
 
 def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
-    """Estimate the chance that a label which is not true is a candidate all the same.
+    """Estimate the probability that a false label is a candidate.
 
-    In the rows that least look like a label, its candidates are false: their share there is an upper
-    bound of the label's rate. One rate serves all labels, a low quantile of these bounds: a label that
-    features predict badly has true candidates among its lowest scores too, which its own share would call noise.
+    The candidate rate among the rows with the lowest scores of a label is an upper bound of its noise rate. One rate
+    serves all labels, a low quantile of these bounds: a label that features predict badly has true candidates among
+    its lowest scores too, so that its own bound is too high.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.candidate_noise import noise_floor
+    >>> from pmlkit.methods.clear_pml.posterior import noise_floor
     >>> rng = np.random.default_rng(0)
     >>> truth = rng.uniform(size=(4000, 6)) < 0.3
     >>> candidates = truth | (rng.uniform(size=truth.shape) < 0.1)
@@ -48,14 +48,14 @@ def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
 
 
 def true_probabilities(probability: FloatArray, floor: float) -> FloatArray:
-    """Return the chance of being true, given that of being a candidate, when `floor` of the others are candidates."""
+    """Return probabilities of being true from those of being a candidate, at noise rate `floor`."""
     return np.asarray(np.clip((probability - floor) / (1.0 - floor), _NEVER, 1.0 - 1e-6))
 
 
-def at_least_one_true(
+def candidate_confidence(
     probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float, condition: bool
 ) -> FloatArray:
-    r"""Return each candidate's chance of being true, knowing that it is a candidate and which others are.
+    r"""Return the posterior probability that each candidate is true, given the row's candidate set.
 
     A label with chance :math:`\pi` of being true is a candidate for sure when it is, and with chance :math:`\rho` (the
     floor) when it is not: its odds as a candidate are :math:`o = \pi / ((1 - \pi) \rho)`. Independent labels with odds
@@ -76,9 +76,9 @@ def at_least_one_true(
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.candidate_noise import at_least_one_true
+    >>> from pmlkit.methods.clear_pml.posterior import candidate_confidence
     >>> row = np.array([[0.5, 0.25, 0.9]]), np.array([[True, True, False]])
-    >>> at_least_one_true(*row, 0.5, competition=1.0, condition=True)
+    >>> candidate_confidence(*row, 0.5, competition=1.0, condition=True)
     array([[0.75, 0.25, 0.  ]])
     """
     odds = np.where(is_candidate, probability / ((1.0 - probability) * floor), 0.0)
@@ -93,23 +93,23 @@ def at_least_one_true(
     return np.asarray(np.minimum(alone / np.maximum(1.0 - none, 1e-12), 1.0))
 
 
-def believed(n_true: float, n_candidates: int) -> float:
-    """Return how many candidates to take for true when an estimate says `n_true`.
+def shrunk_count(n_true: float, n_candidates: int) -> float:
+    """Return an estimated number of true candidates, shrunk where it is unusually high.
 
-    Noise that follows the features looks like truth, so an estimate errs on the high side: of what
-    lies above the share of true candidates that is usual in noisy tags, half is believed.
+    Noise that follows the features looks like truth, so that estimates err on the high side: what lies above
+    the share of true candidates that is usual in noisy tags is halved.
 
     Examples
     --------
-    >>> from pmlkit.numerics.candidate_noise import believed
-    >>> believed(50.0, 100), believed(80.0, 100)
+    >>> from pmlkit.methods.clear_pml.posterior import shrunk_count
+    >>> shrunk_count(50.0, 100), shrunk_count(80.0, 100)
     (50.0, 70.0)
     """
     usual = _USUAL * n_candidates
     return n_true if n_true <= usual else (n_true + usual) / 2.0
 
 
-def rescaled(confidence: FloatArray, wanted: float) -> FloatArray:
+def rescale_to_sum(confidence: FloatArray, wanted: float) -> FloatArray:
     """Return confidences whose odds are all multiplied by one number, such that they sum to `wanted`.
 
     Their order stays; zeros stay zero.
@@ -117,8 +117,8 @@ def rescaled(confidence: FloatArray, wanted: float) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.candidate_noise import rescaled
-    >>> rescaled(np.array([0.2, 0.0, 0.5]), 1.0).round(3)
+    >>> from pmlkit.methods.clear_pml.posterior import rescale_to_sum
+    >>> rescale_to_sum(np.array([0.2, 0.0, 0.5]), 1.0).round(3)
     array([0.333, 0.   , 0.667])
     """
     given = confidence > 0

@@ -1,4 +1,4 @@
-"""From regression scores to probabilities: one logistic curve a label, all of them alike where data are few."""
+"""Platt scaling of regression scores: one logistic curve per label, with slopes shrunk towards a common one."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import FloatArray
 
-__all__ = ["Links", "fit_links"]
+__all__ = ["ScoreCalibration", "fit_calibration"]
 
-_FREQUENT = 20.0  # positives from which a label's own curve counts as known
+_FREQUENT = 20.0  # positives from which a label counts for the typical slope
 _TYPICAL_SLOPE = 3.0
 _LOOSE, _FIRM = 0.1, 3.0  # precision of the slopes' prior before and after the typical slope is known
 _MAX_NEWTON_STEPS = 25
 
 
 @dataclass(frozen=True)
-class Links:
-    """Probabilities ``expit(intercept + slope * (score - mean) / spread)``, label by label.
+class ScoreCalibration:
+    """Probabilities ``expit(intercept + slope * (score - mean) / spread)`` per label.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Links:
         return np.asarray(expit(scores * gain + offset))
 
 
-def fit_links(scores: FloatArray, target: FloatArray) -> Links:
-    """Fit the curves to held-out scores by maximum likelihood, the slopes pulled to that of a typical label.
+def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
+    """Fit the curves to leave-one-out scores by maximum likelihood, with slopes shrunk to that of a typical label.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ def fit_links(scores: FloatArray, target: FloatArray) -> Links:
 
     Notes
     -----
-    Slopes are never negative. Without a signal, the held-out score of a row is the mean of the
+    Slopes are never negative. Without a signal, the leave-one-out score of a row is the mean of the
     others, which falls when the row's own target rises: a free slope would exploit that.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.links import fit_links
+    >>> from pmlkit.methods.clear_pml.score_calibration import fit_calibration
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(2000, 1))
-    >>> links = fit_links(scores, (rng.uniform(size=scores.shape) < scores).astype(float))
-    >>> links.probabilities(np.array([[0.2], [0.8]])).round(1)
+    >>> calibration = fit_calibration(scores, (rng.uniform(size=scores.shape) < scores).astype(float))
+    >>> calibration.probabilities(np.array([[0.2], [0.8]])).round(1)
     array([[0.2],
            [0.8]])
     """
@@ -72,13 +72,13 @@ def fit_links(scores: FloatArray, target: FloatArray) -> Links:
     frequent = target.sum(axis=0) >= _FREQUENT
     typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
     intercept, slope = _maximum(units, target, start[0], slopes, typical, _FIRM)
-    return Links(mean, spread, intercept, slope)
+    return ScoreCalibration(mean, spread, intercept, slope)
 
 
 def _maximum(
     units: FloatArray, target: FloatArray, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the most likely intercepts and slopes (Newton's method, label by label until it stands still)."""
+    """Return the most likely intercepts and slopes (Newton's method per label, until convergence)."""
     intercept, slope = intercept.astype(np.float64), slope.astype(np.float64)
     moving = np.arange(len(slope))
     for _ in range(_MAX_NEWTON_STEPS):

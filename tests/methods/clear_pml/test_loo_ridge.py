@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmlkit.numerics.held_out_ridge import _REGULARIZATIONS, ridge_system, search_regularization
-from pmlkit.numerics.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS, ridge_system, search_regularization
 
 
 def plain_ridge(kernel, X, target, regularization):
@@ -59,7 +59,7 @@ def test_held_out_scores_are_those_of_refits_without_the_row(linear):
     target = rng.uniform(size=(25, 2))
     kernel = LandmarkKernel(X[:10], 1.0, linear=linear)
     ridge = ridge_system(kernel, X).solved(0.5)
-    held_out = ridge.held_out(target, ridge.fit(target))
+    held_out = ridge.loo_scores(target, ridge.fit(target))
     np.testing.assert_allclose(held_out, leave_one_out(X, kernel, target, 0.5), atol=1e-8)
 
 
@@ -72,7 +72,7 @@ def test_a_rows_own_target_never_moves_its_held_out_score(seed, row):
     ridge = ridge_system(LandmarkKernel(X, 1.0, linear=False), X).solved(1.0)
     changed = target.copy()
     changed[row] += 10.0
-    before, after = (ridge.held_out(y, ridge.fit(y))[row] for y in (target, changed))
+    before, after = (ridge.loo_scores(y, ridge.fit(y))[row] for y in (target, changed))
     np.testing.assert_allclose(after, before, atol=1e-7)
 
 
@@ -94,5 +94,5 @@ def test_single_precision_is_close(problem):
     answers = []
     for dtype in (np.float64, np.float32):
         ridge = ridge_system(kernel, X, dtype=dtype).solved(1.0)
-        answers.append(ridge.held_out(target.astype(dtype), ridge.fit(target.astype(dtype))))
+        answers.append(ridge.loo_scores(target.astype(dtype), ridge.fit(target.astype(dtype))))
     np.testing.assert_allclose(answers[1], answers[0], atol=1e-3)

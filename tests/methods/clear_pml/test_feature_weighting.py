@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmlkit.numerics.views import fit_view, possible_weightings
+from pmlkit.methods.clear_pml.feature_weighting import fit_weighting, possible_weightings
 
 
 @pytest.fixture
@@ -12,9 +12,9 @@ def counts():
 
 @pytest.mark.parametrize("weighting", ["standard", "unit", "log", "idf"])
 def test_rows_have_unit_length_and_sparse_equals_dense(counts, weighting):
-    dense = fit_view(counts, weighting).rows(counts)
+    dense = fit_weighting(counts, weighting).transform(counts)
     stored = sparse.csr_array(counts)
-    rows = fit_view(stored, weighting).rows(stored)
+    rows = fit_weighting(stored, weighting).transform(stored)
     length = np.linalg.norm(dense, axis=1)
     np.testing.assert_allclose(length[length > 0], 1.0)
     np.testing.assert_allclose(rows.toarray() if sparse.issparse(rows) else rows, dense, atol=1e-12)
@@ -24,7 +24,9 @@ def test_rows_have_unit_length_and_sparse_equals_dense(counts, weighting):
 def test_standard_rows_do_not_depend_on_the_units(counts):
     other = counts * np.arange(1, 13) + 5.0
     np.testing.assert_allclose(
-        fit_view(other, "standard").rows(other), fit_view(counts, "standard").rows(counts), atol=1e-9
+        fit_weighting(other, "standard").transform(other),
+        fit_weighting(counts, "standard").transform(counts),
+        atol=1e-9,
     )
 
 
@@ -32,7 +34,7 @@ def test_rare_columns_weigh_more():
     X = np.zeros((10, 2))
     X[:, 0] = 1.0
     X[0, 1] = 1.0
-    row = fit_view(X, "idf").rows(X)[0]
+    row = fit_weighting(X, "idf").transform(X)[0]
     assert row[1] > row[0]
 
 

@@ -1,4 +1,4 @@
-"""Ways to weigh features before rows are compared, and the choice between them."""
+"""Weightings of the features before distances between rows are computed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from scipy import sparse
 from pmlkit._typing import Features, FloatArray
 from pmlkit.numerics.scaling import column_scale, scaled
 
-__all__ = ["View", "Weighting", "fit_view", "possible_weightings"]
+__all__ = ["FeatureWeighting", "Weighting", "fit_weighting", "possible_weightings"]
 
 Weighting = Literal["standard", "unit", "log", "idf"]
 
@@ -18,7 +18,7 @@ _MOSTLY_ZERO = 0.3
 
 
 @dataclass(frozen=True)
-class View:
+class FeatureWeighting:
     """A weighting of features, fitted to training rows. Its rows have unit length (or are zero).
 
     Attributes
@@ -32,15 +32,15 @@ class View:
     shift: FloatArray
     scale: FloatArray
 
-    def rows(self, X: Features) -> Features:
+    def transform(self, X: Features) -> Features:
         """Return weighted rows; sparse ones stay sparse unless columns are centred.
 
         Examples
         --------
         >>> import numpy as np
-        >>> from pmlkit.numerics.views import fit_view
+        >>> from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
         >>> X = np.array([[0.0, 2.0], [4.0, 0.0]])
-        >>> fit_view(X, "unit").rows(X)
+        >>> fit_weighting(X, "unit").transform(X)
         array([[0., 1.],
                [1., 0.]])
         """
@@ -56,7 +56,7 @@ class View:
 
 
 def possible_weightings(X: Features) -> tuple[Weighting, ...]:
-    """Return the weightings worth a try, by how many cells are zero.
+    """Return the weightings to compare, by the share of cells that are zero.
 
     Columns of measurements are standardised or left alone; counts of rare things are damped by a logarithm, with
     or without the inverse share of rows that have them (idf).
@@ -66,7 +66,7 @@ def possible_weightings(X: Features) -> tuple[Weighting, ...]:
     return ("log", "idf") if n_nonzero < _MOSTLY_ZERO * n_cells else ("standard", "unit")
 
 
-def fit_view(X: Features, weighting: Weighting) -> View:
+def fit_weighting(X: Features, weighting: Weighting) -> FeatureWeighting:
     """Fit a weighting to training rows.
 
     Parameters
@@ -79,8 +79,8 @@ def fit_view(X: Features, weighting: Weighting) -> View:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.views import fit_view
-    >>> fit_view(np.array([[1.0, 0.0], [1.0, 1.0]]), "idf").scale.round(3)
+    >>> from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
+    >>> fit_weighting(np.array([[1.0, 0.0], [1.0, 1.0]]), "idf").scale.round(3)
     array([1.   , 0.712])
     """
     shift, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -91,7 +91,7 @@ def fit_view(X: Features, weighting: Weighting) -> View:
         n_rows = X.shape[0]
         n_with = X.count_nonzero(axis=0) if sparse.issparse(X) else np.count_nonzero(X, axis=0)
         scale = 1.0 / (1.0 + np.log((1.0 + n_rows) / (1.0 + n_with)))
-    return View(weighting, shift, scale)
+    return FeatureWeighting(weighting, shift, scale)
 
 
 def _logarithm(X: Features) -> Features:

@@ -88,8 +88,8 @@ def test_labels_speak_for_each_other():
     first = X[:, 0] + 0.5 * rng.normal(size=600) > 0
     truth = np.column_stack([first, first, rng.uniform(size=(600, 2)) < 0.5]).astype(float)
     model = ClearPML().fit(X, np.maximum(truth, rng.uniform(size=truth.shape) < 0.3))
-    assert model._label_map.weights[0, 1] > 0
-    assert model._label_map.weights[1, 0] > 0
+    assert model._correlations.weights[0, 1] > 0
+    assert model._correlations.weights[1, 0] > 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -109,8 +109,8 @@ def test_few_landmarks_are_nearly_as_good(strips):
 
 
 def test_memory_bounds_the_kernel_of_many_rows(strips, monkeypatch):
-    monkeypatch.setattr("pmlkit.methods.clear_pml._CELLS", 120 * 600)
-    monkeypatch.setattr("pmlkit.methods.clear_pml._CELLS_IN_DOUBLE", 1)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._CELLS", 120 * 600)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._CELLS_IN_DOUBLE", 1)
     model = ClearPML().fit(strips.X, strips.Y)
     assert model.dual_coef_.shape == (120, 10)
     assert cleaning_auc(strips.truth, strips.Y, model.label_confidence_) > 0.8

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, xlog1py, xlogy
 
-from pmlkit.numerics import links
-from pmlkit.numerics.links import fit_links
+from pmlkit.methods.clear_pml import score_calibration
+from pmlkit.methods.clear_pml.score_calibration import fit_calibration
 
 
 def test_the_curve_of_one_label_is_the_most_likely_one(monkeypatch):
-    monkeypatch.setattr(links, "_FIRM", 1e-6)
+    monkeypatch.setattr(score_calibration, "_FIRM", 1e-6)
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(400, 1))
     target = (rng.uniform(size=(400, 1)) < expit(2 * scores - 1)).astype(float)
-    fitted = fit_links(scores, target)
+    fitted = fit_calibration(scores, target)
 
     def loss(w):
         chance = expit(w[0] + w[1] * scores)
@@ -26,7 +26,7 @@ def test_the_curve_of_one_label_is_the_most_likely_one(monkeypatch):
 
 def test_soft_targets_are_learned_as_shares():
     scores = np.tile(np.array([[0.0], [1.0]]), (500, 1))
-    fitted = fit_links(scores, np.where(scores > 0.5, 0.8, 0.1))
+    fitted = fit_calibration(scores, np.where(scores > 0.5, 0.8, 0.1))
     np.testing.assert_allclose(fitted.probabilities(scores[:2]), [[0.1], [0.8]], atol=0.02)
 
 
@@ -38,7 +38,7 @@ def test_labels_with_few_positives_borrow_the_slope_of_the_others():
     target[:3, 5] = 1.0
     # Held-out scores of a label with three rows stay near its share.
     scores[:, 5] = 0.001 * rng.uniform(size=3000)
-    fitted = fit_links(scores, target)
+    fitted = fit_calibration(scores, target)
     assert fitted.slope[5] == pytest.approx(np.median(fitted.slope[:5]), rel=0.1)
 
 
@@ -49,7 +49,7 @@ def test_slopes_are_never_negative_and_answers_are_probabilities(seed, n):
     target = (rng.uniform(size=(n, 3)) < [0.0, 0.4, 1.0]).astype(float)
     # The mean of the other rows: what a held-out score is without any signal.
     scores = (target.sum(axis=0) - target) / (n - 1)
-    fitted = fit_links(scores, target)
+    fitted = fit_calibration(scores, target)
     chance = fitted.probabilities(scores)
     assert (fitted.slope >= 0).all()
     assert np.isfinite(chance).all()
