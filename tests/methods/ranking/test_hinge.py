@@ -1,14 +1,51 @@
-"""The proximal operator of the ranking loss against its optimality conditions, pair by pair."""
+"""The ranking loss and its proximal operator against loops over pairs and optimality conditions."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 
-from pmlkit.numerics import ranking_prox
-from pmlkit.numerics.ranking_prox import prox_ranking_hinge
+from pmlkit.methods.ranking import hinge
+from pmlkit.methods.ranking.hinge import candidate_cost, pair_weight, prox_ranking_hinge
+
+
+def _by_pairs(scores, is_candidate):
+    cost = np.zeros(scores.shape)
+    for i, row in enumerate(scores):
+        for k in np.flatnonzero(is_candidate[i]):
+            cost[i, k] = sum(max(0.0, 1.0 - row[k] + row[j]) for j in np.flatnonzero(~is_candidate[i]))
+    return cost
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 7), st.booleans())
+def test_equals_the_loop_over_pairs(seed, n_labels, with_ties):
+    rng = np.random.default_rng(seed)
+    scores = 2 * rng.normal(size=(5, n_labels))
+    if with_ties:
+        scores = scores.round()
+    is_candidate = rng.random(scores.shape) < 0.5
+    assert_allclose(candidate_cost(scores, is_candidate), _by_pairs(scores, is_candidate), atol=1e-12)
+
+
+def test_blocks_of_rows_do_not_matter_to_the_loss(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores, is_candidate = rng.normal(size=(50, 6)), rng.random((50, 6)) < 0.4
+    whole = candidate_cost(scores, is_candidate)
+    monkeypatch.setattr(hinge, "_BLOCK_CELLS", 20)
+    assert_array_equal(candidate_cost(scores, is_candidate), whole)
+
+
+def test_every_row_with_pairs_weighs_one():
+    rng = np.random.default_rng(1)
+    is_candidate = rng.random((30, 5)) < 0.5
+    is_candidate[0], is_candidate[1] = True, False
+    n_others = (~is_candidate).sum(axis=1, keepdims=True)
+    total = (pair_weight(is_candidate) * n_others).sum(axis=1)
+    n_candidates = is_candidate.sum(axis=1)
+    assert_allclose(total, ((n_candidates > 0) & (n_candidates < 5)).astype(float))
 
 
 def _problem(seed, n_rows, n_labels, *, with_ties=False):
@@ -70,10 +107,10 @@ def test_a_wrong_point_does_not_meet_them():
     assert not _is_minimum(right + np.array([1e-3, 0, 0]), scores, is_candidate, weight, 1e-7)
 
 
-def test_blocks_of_rows_do_not_matter(monkeypatch):
+def test_blocks_of_rows_do_not_matter_to_the_proximal_operator(monkeypatch):
     problem = _problem(5, 60, 6)
     whole = prox_ranking_hinge(*problem)
-    monkeypatch.setattr(ranking_prox, "_BLOCK_CELLS", 30)
+    monkeypatch.setattr(hinge, "_BLOCK_CELLS", 30)
     parts = prox_ranking_hinge(*problem)
     assert_allclose(parts.point, whole.point, atol=1e-12)
     groups = [{frozenset(prox.tied_cell[prox.tie == t]) for t in set(prox.tie)} for prox in (whole, parts)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from pmlkit.numerics.row_programs import project_confidences, solve_row_programs
+from pmlkit.methods.ranking.row_programs import project_confidences, solve_row_programs
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from pmlkit.methods.pml_lc import PMLLC, LabelCorrelation, candidate_similarity
-from pmlkit.methods.rank_svm import RankSVM
+from pmlkit.methods.ranking.pml_lc import PMLLC, LabelCorrelation, candidate_similarity
+from pmlkit.methods.ranking.rank_svm import RankSVM
+from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.numerics.centered import centered_rows
-from pmlkit.numerics.ranking_solver import solve_ranking_svm
 
 
 def _candidates(n_rows=15, n_labels=5, seed=0):

@@ -1,20 +1,23 @@
-"""The proximal operator of the pairwise ranking hinge loss, exactly, for all rows at once.
+"""The pairwise ranking hinge loss of all rows and its proximal operator, by sorting and never pair by pair.
 
-For each row with scores v it finds
+A row with positives S (its candidates, or those of them that are trusted) and scores f has the loss
 
-    argmin_f  1/2 |f - v|^2 + sum over candidates k, others l of  weight_k max(0, 1 - f_k + f_l) .
+    loss(f) = sum over k in S of  weight_k * sum over l not in S of  max(0, 1 - f_k + f_l) .
 
-With the margin moved to the candidates (their *height* is the score minus one), every other label
-that stands higher than a candidate pushes it up by the candidate's weight and is pushed down by
-as much. At the solution, labels either stand apart, and then all forces on them are
-known, or are *tied*: glued at one height, which is the mean of what the group would have without
-its inner forces. So all that has to be found is which labels are tied.
+The proximal operator finds, for each row with scores v,
 
-A group of labels is split by a cut: the part that ends above the group's mean height and the part that ends
-below. The best cut is a minimum over the number m of others above, because the others above are the m
-highest ones, and candidate k is above exactly when lifting it to the mean costs no more than the
-m pushes it would else receive. A group that no cut improves is tied. (This is the decomposition
-of Groenevelt (1991) for a sum of a separable and a submodular function.)
+    argmin_f  1/2 |f - v|^2 + loss(f) .
+
+Shift the positives down by the margin (the *height* of a positive is its score minus one). Every other label
+higher than a positive k pushes it up by weight_k and is pushed down by as much. At the solution, labels are
+either apart, and then all forces on them are known, or *tied* at one height, which is the mean of the heights
+that the group would have without its inner forces. It remains to find the ties.
+
+A group of labels is split by a cut into those that end above and below the group's mean height. The best cut is
+a minimum over the number m of others above, because these are the m highest others, and positive k is above
+exactly when lifting it to the mean costs no more than the m pushes it would receive otherwise. A group that no
+cut improves is tied. (This is the decomposition of Groenevelt (1991) for the sum of a separable and a submodular
+function.)
 """
 
 from dataclasses import dataclass
@@ -23,10 +26,77 @@ import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["RankingProx", "prox_ranking_hinge"]
+__all__ = ["RankingProx", "candidate_cost", "pair_weight", "prox_ranking_hinge"]
 
 _BLOCK_CELLS = 2**16  # cells worked on at a time: temporaries stay in the cache, running sums precise
 _ROUNDING = 1e-11  # relative gain below which a cut is rounding noise
+
+
+def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
+    """Return what each candidate costs: the sum of its hinges against the row's other labels.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_labels)
+    is_candidate : bool array of shape (n_rows, n_labels)
+
+    Returns
+    -------
+    cost : array of shape (n_rows, n_labels)
+        Zero off the candidates. The loss is ``(weight * cost).sum()``.
+
+    Notes
+    -----
+    With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those
+    above it, so that one sort and two running sums a row give all the costs: O(q log q) instead of
+    O(q^2) a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.ranking.hinge import candidate_cost
+    >>> candidate_cost(np.array([[0.5, 0.0, -2.0]]), np.array([[True, False, False]]))
+    array([[0.5, 0. , 0. ]])
+    """
+    cost = np.zeros(scores.shape)
+    n_rows, n_labels = scores.shape
+    step = max(1, _BLOCK_CELLS // n_labels)
+    for first in range(0, n_rows, step):
+        block = slice(first, first + step)
+        cost[block] = _candidate_cost(scores[block], is_candidate[block])
+    return cost
+
+
+def _candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
+    height = scores - is_candidate
+    order = np.argsort(-height, axis=1)
+    descending = np.take_along_axis(height, order, axis=1)
+    charged = np.take_along_axis(is_candidate, order, axis=1)
+    n_above = np.cumsum(~charged, axis=1)
+    sum_above = np.cumsum(np.where(charged, 0.0, descending), axis=1)
+    cost = np.empty_like(height)
+    # Rounding can leave a cost of nothing slightly below zero.
+    sorted_cost = np.where(charged, np.maximum(sum_above - n_above * descending, 0.0), 0.0)
+    np.put_along_axis(cost, order, sorted_cost, axis=1)
+    return cost
+
+
+def pair_weight(is_candidate: BoolArray) -> FloatArray:
+    """Return one over the number of a row's pairs, on its candidates: every row then weighs the same.
+
+    Rows whose labels are all candidates, or none, have no pairs and get no weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.ranking.hinge import pair_weight
+    >>> pair_weight(np.array([[True, True, False], [True, True, True]]))
+    array([[0.5, 0.5, 0. ],
+           [0. , 0. , 0. ]])
+    """
+    n_candidates = is_candidate.sum(axis=1, keepdims=True)
+    n_pairs = n_candidates * (is_candidate.shape[1] - n_candidates)
+    return np.asarray(np.where(is_candidate & (n_pairs > 0), 1.0 / np.maximum(n_pairs, 1), 0.0))
 
 
 @dataclass(frozen=True)
@@ -93,7 +163,7 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.ranking_prox import prox_ranking_hinge
+    >>> from pmlkit.methods.ranking.hinge import prox_ranking_hinge
     >>> is_candidate = np.array([[True, False, False]])
     >>> prox_ranking_hinge(np.array([[0.0, 0.0, -3.0]]), is_candidate, 0.2 * is_candidate).point
     array([[ 0.2, -0.2, -3. ]])

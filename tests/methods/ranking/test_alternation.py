@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from pmlkit.data import load_digit_strips, make_pml
-from pmlkit.methods import ranking
-from pmlkit.methods.pml_fp import PMLFP, FeaturePrototypes
-from pmlkit.methods.pml_lc import PMLLC, LabelCorrelation, candidate_similarity
-from pmlkit.methods.rank_svm import RankSVM
-from pmlkit.methods.ranking import alternate
+from pmlkit.methods.ranking import alternation
+from pmlkit.methods.ranking.alternation import alternate
+from pmlkit.methods.ranking.pml_fp import PMLFP, FeaturePrototypes
+from pmlkit.methods.ranking.pml_lc import PMLLC, LabelCorrelation, candidate_similarity
+from pmlkit.methods.ranking.rank_svm import RankSVM
 from pmlkit.metrics import average_precision
 from pmlkit.numerics.centered import centered_rows
 
@@ -74,7 +74,7 @@ def _plain_cost(scores, is_candidate):
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["correlation", "prototypes"])
 def test_same_rounds_as_plain_programs(kind, monkeypatch):
-    monkeypatch.setattr(ranking, "_ROUGH_GAP", 1e-9)
+    monkeypatch.setattr(alternation, "_ROUGH_GAP", 1e-9)
     X, is_candidate = _problem(10, 2, 3)
     weight = 0.5 * is_candidate
     term = list(_terms(X, is_candidate, 0.4, 0.3))[kind]

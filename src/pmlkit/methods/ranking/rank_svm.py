@@ -1,10 +1,11 @@
 """Rank-SVM: every candidate above every other label, by a margin."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.special import expit
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,15 +14,78 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ranking import LinearRanker, candidate_indicator
+from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
+from pmlkit.methods.ranking.hinge import pair_weight
+from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.numerics.centered import centered_rows
-from pmlkit.numerics.kernel_map import kernel_map
-from pmlkit.numerics.ranking_loss import pair_weight
-from pmlkit.numerics.ranking_solver import solve_ranking_svm
+from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["RankSVM"]
+__all__ = ["KernelMap", "RankSVM", "kernel_map"]
+
+
+_NULL = 1e-10  # share of the kernel's diagonal below which a landmark adds nothing but rounding
+
+
+@dataclass(frozen=True)
+class KernelMap:
+    """The map ``x -> k(x, landmarks) T^-1`` with the triangular factor T of the landmarks' kernel, ``K = T'T``.
+
+    Attributes
+    ----------
+    landmarks : array or CSR array of shape (n_landmarks, n_features)
+    factor : upper triangular array of shape (n_landmarks, n_landmarks)
+    gamma : float
+    """
+
+    landmarks: Features
+    factor: FloatArray
+    gamma: float
+
+    def features(self, X: Features) -> FloatArray:
+        """Return the features of rows."""
+        kernel = rbf_kernel(X, self.landmarks, gamma=self.gamma)
+        return np.asarray(linalg.solve_triangular(self.factor, kernel.T, trans="T", check_finite=False).T)
+
+    def expansion(self, coef: FloatArray) -> FloatArray:
+        """Return the coefficients of ``k(x, landmarks)`` for given coefficients of the features."""
+        return np.asarray(linalg.solve_triangular(self.factor, coef, check_finite=False))
+
+
+def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
+    """Make the map for the kernel ``exp(-gamma |x - z|^2)``.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of float64 of shape (n_rows, n_features)
+    gamma : float
+    max_landmarks : int
+        With no more rows than that, all rows are landmarks and the kernel between them is exact. With more,
+        about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
+
+    Notes
+    -----
+    The kernel of the landmarks is factorised with pivoting; landmarks that are combinations of
+    earlier ones (twins, to begin with) are dropped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>>     >>> X = np.array([[0.0], [1.0], [1.0]])
+    >>> features = kernel_map(X, 0.5, 10).features(X)
+    >>> (features @ features.T).round(4)
+    array([[1.    , 0.6065, 0.6065],
+           [0.6065, 1.    , 1.    ],
+           [0.6065, 1.    , 1.    ]])
+    """
+    n_rows = X.shape[0]
+    landmarks = X if n_rows <= max_landmarks else X[content_folds(X, -(-n_rows // max_landmarks)) == 0]
+    factor, pivot, rank, _ = linalg.lapack.dpstrf(rbf_kernel(landmarks, gamma=gamma), tol=_NULL)
+    landmarks = landmarks[pivot[:rank] - 1]
+    if sparse.issparse(landmarks):
+        landmarks = sparse.csr_array(landmarks)
+    return KernelMap(landmarks, np.triu(factor[:rank, :rank]), gamma)
 
 
 def _kernel_width(X: Features, gamma: float | str) -> float:
@@ -98,7 +162,7 @@ class RankSVM(LinearRanker):
     Notes
     -----
     Objective, kernels and threshold are those of the paper [1]_. The authors' Frank-Wolfe method handles one
-    variable a pair; the solver here (:mod:`pmlkit.numerics.ranking_solver`) never meets a pair and stops by a
+    variable a pair; the solver here (:mod:`pmlkit.methods.ranking.solver`) never meets a pair and stops by a
     certificate. The intercepts come from the same minimisation, not from a least-squares fit afterwards.
 
     Rows without candidates, or whose labels are all candidates, have no pairs and do not count. A single
@@ -112,7 +176,7 @@ class RankSVM(LinearRanker):
     Examples
     --------
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.rank_svm import RankSVM
+    >>> from pmlkit.methods.ranking.rank_svm import RankSVM
     >>> strips = load_digit_strips(200, random_state=0)
     >>> model = RankSVM().fit(strips.X, strips.Y)
     >>> model.decision_function(strips.X[:2]).shape, bool(model.duality_gap_ <= 1e-4)

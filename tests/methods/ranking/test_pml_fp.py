@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from pmlkit.methods.pml_fp import PMLFP, FeaturePrototypes
+from pmlkit.methods.ranking.pml_fp import PMLFP, FeaturePrototypes
+from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.numerics.centered import centered_rows
-from pmlkit.numerics.ranking_solver import solve_ranking_svm
 
 
 def _problem(n_rows=12, n_features=3, n_labels=4, seed=0):

@@ -15,9 +15,9 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.ranking.hinge import candidate_cost
+from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
 from pmlkit.numerics.centered import CenteredRows, centered_rows
-from pmlkit.numerics.ranking_loss import candidate_cost
-from pmlkit.numerics.ranking_solver import RankingSolution, solve_ranking_svm
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
 __all__ = [
@@ -41,7 +41,7 @@ def candidate_indicator(Y: CSR) -> BoolArray:
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from pmlkit.methods.ranking import candidate_indicator
+    >>> from pmlkit.methods.ranking.alternation import candidate_indicator
     >>> candidate_indicator(sparse.csr_array(np.array([[1.0, 0.0]])))
     array([[ True, False]])
     """

@@ -10,7 +10,7 @@ The loss has kinks and n |S| q pairs; neither is smoothed away or enumerated. An
 method (the proximal point method on the dual) replaces the loss by its Moreau envelope around a
 multiplier G, an n x q matrix of forces, and updates G; each envelope problem is once differentiable and piecewise
 quadratic, and is solved by Newton's method with conjugate gradients. Envelope, gradient and second derivative come
-from :func:`~pmlkit.numerics.ranking_prox.prox_ranking_hinge`; its ties are the only curvature of the loss.
+from :func:`~pmlkit.methods.ranking.hinge.prox_ranking_hinge`; its ties are the only curvature of the loss.
 Memory is a few n x q arrays.
 """
 
@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray
+from pmlkit.methods.ranking.hinge import RankingProx, candidate_cost, prox_ranking_hinge
 from pmlkit.numerics.centered import CenteredRows
-from pmlkit.numerics.ranking_loss import candidate_cost
-from pmlkit.numerics.ranking_prox import RankingProx, prox_ranking_hinge
 
 __all__ = ["RankingSolution", "solve_ranking_svm"]
 
@@ -150,7 +149,7 @@ def solve_ranking_svm(
     --------
     >>> import numpy as np
     >>> from pmlkit.numerics.centered import centered_rows
-    >>> from pmlkit.numerics.ranking_solver import solve_ranking_svm
+    >>> from pmlkit.methods.ranking.solver import solve_ranking_svm
     >>> is_candidate = np.array([[True, False], [False, True]])
     >>> solution = solve_ranking_svm(centered_rows(np.array([[1.0], [-1.0]])), is_candidate, 1.0 * is_candidate)
     >>> float(solution.objective[-1].round(4)), bool(solution.gap <= 1e-5)

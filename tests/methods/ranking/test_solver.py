@@ -9,9 +9,9 @@ from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.svm import SVC
 
+from pmlkit.methods.ranking.hinge import candidate_cost, pair_weight
+from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.numerics.centered import centered_rows
-from pmlkit.numerics.ranking_loss import candidate_cost, pair_weight
-from pmlkit.numerics.ranking_solver import solve_ranking_svm
 
 
 def _problem(seed=0, n_rows=40, n_features=5, n_labels=4):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
-from pmlkit.methods.ranking import ConfidenceRanker, ConfidenceTerm
-from pmlkit.numerics.row_programs import solve_row_programs
+from pmlkit.methods.ranking.alternation import ConfidenceRanker, ConfidenceTerm
+from pmlkit.methods.ranking.row_programs import solve_row_programs
 from pmlkit.numerics.scaling import Normalize
 
 __all__ = ["PMLLC", "LabelCorrelation", "candidate_similarity"]
@@ -20,7 +20,7 @@ def candidate_similarity(is_candidate: BoolArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.methods.pml_lc import candidate_similarity
+    >>> from pmlkit.methods.ranking.pml_lc import candidate_similarity
     >>> candidate_similarity(np.array([[True, True], [True, False], [False, True]]))
     array([[0. , 0.5],
            [0.5, 0. ]])
@@ -160,7 +160,7 @@ class PMLLC(ConfidenceRanker):
     Examples
     --------
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.pml_lc import PMLLC
+    >>> from pmlkit.methods.ranking.pml_lc import PMLLC
     >>> strips = load_digit_strips(200, random_state=0)
     >>> model = PMLLC(normalize="unit").fit(strips.X, strips.Y)
     >>> model.label_confidence_.sum(axis=1)[:3].round(6)

@@ -28,7 +28,7 @@ def project_confidences(values: FloatArray, indptr: IntArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.row_programs import project_confidences
+    >>> from pmlkit.methods.ranking.row_programs import project_confidences
     >>> project_confidences(np.array([1.5, 0.2, 0.3, -0.1]), np.array([0, 2, 4]))
     array([1. , 0.2, 0.7, 0.3])
     """
@@ -86,7 +86,7 @@ def solve_row_programs(
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.row_programs import solve_row_programs
+    >>> from pmlkit.methods.ranking.row_programs import solve_row_programs
     >>> solve_row_programs(np.array([[1.0, 2.0]]), np.eye(2)[None], np.ones((1, 2))).round(6)
     array([[1., 0.]])
     """

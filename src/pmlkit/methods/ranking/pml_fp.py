@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from pmlkit._typing import BoolArray, Features, FloatArray
-from pmlkit.methods.ranking import ConfidenceRanker, ConfidenceTerm
+from pmlkit.methods.ranking.alternation import ConfidenceRanker, ConfidenceTerm
 from pmlkit.numerics.scaling import Normalize
 
 __all__ = ["PMLFP", "FeaturePrototypes"]
@@ -138,7 +138,7 @@ class PMLFP(ConfidenceRanker):
     Examples
     --------
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.pml_fp import PMLFP
+    >>> from pmlkit.methods.ranking.pml_fp import PMLFP
     >>> strips = load_digit_strips(200, random_state=0)
     >>> model = PMLFP(normalize="unit").fit(strips.X, strips.Y)
     >>> sorted(set(model.label_confidence_.data.tolist()))
