@@ -13,12 +13,10 @@ from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
-from pmlkit.methods.pml_fp import PMLFP
-from pmlkit.methods.pml_lc import PMLLC
 from pmlkit.methods.pml_lfc import PMLLFC
 from pmlkit.methods.pml_lrs import PMLLRS
 from pmlkit.methods.pml_ni import PMLNI
-from pmlkit.methods.rank_svm import RankSVM
+from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 
 __all__ = [
     "DRAMA",

@@ -14,9 +14,15 @@ from sklearn.utils.validation import has_fit_parameter
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.clear_pml import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.estimator import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.posterior import (
+    candidate_confidence,
+    noise_floor,
+    rescale_to_sum,
+    shrunk_count,
+    true_probabilities,
+)
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.folds import content_folds
 
 __all__ = ["CandidateClassifier"]
@@ -118,10 +124,10 @@ class CandidateClassifier(BasePML):
         floor, condition = self.noise_floor_, bool(is_candidate.any(axis=1).all())
         chance = true_probabilities(held_out, floor)
         ordered, plain = (
-            at_least_one_true(chance, is_candidate, floor, competition=competition, condition=condition)
+            candidate_confidence(chance, is_candidate, floor, competition=competition, condition=condition)
             for competition in (COMPETITION["several"], 0.0)
         )
-        return rescaled(ordered, believed(float(plain.sum()), int(is_candidate.sum())))
+        return rescale_to_sum(ordered, shrunk_count(float(plain.sum()), int(is_candidate.sum())))
 
     def _scores(self, X: Features) -> FloatArray:
         return _probabilities(self.estimators_, X)
