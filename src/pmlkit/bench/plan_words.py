@@ -50,7 +50,7 @@ def load_method(name: str) -> Any:
     --------
     >>> from pmlkit.bench.plan_words import load_method
     >>> load_method("pml-lfc"), load_method("sklearn.dummy:DummyClassifier")
-    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, <class 'sklearn.dummy.DummyClassifier'>)
+    (<class 'pmlkit.methods.pml_lfc.estimator.PMLLFC'>, <class 'sklearn.dummy.DummyClassifier'>)
     """
     module, colon, attribute = name.partition(":")
     if colon:

@@ -9,15 +9,13 @@ from pmlkit.methods.candidate_classifier import CandidateClassifier
 from pmlkit.methods.cleanlab_filter import CleanlabFilter
 from pmlkit.methods.clear_pml import ClearPML
 from pmlkit.methods.drama import DRAMA
-from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
+from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
 from pmlkit.methods.pml_fp import PMLFP
 from pmlkit.methods.pml_lc import PMLLC
 from pmlkit.methods.pml_lfc import PMLLFC
-from pmlkit.methods.pml_lrs import PMLLRS
-from pmlkit.methods.pml_ni import PMLNI
 from pmlkit.methods.rank_svm import RankSVM
 
 __all__ = [
@@ -85,7 +83,7 @@ def find_method(name: str) -> type[BasePML] | None:
     --------
     >>> from pmlkit.methods import find_method
     >>> find_method("pml-lfc"), find_method("zebra")
-    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, None)
+    (<class 'pmlkit.methods.pml_lfc.estimator.PMLLFC'>, None)
     """
     return {letters(known): method for known, method in all_methods().items()}.get(letters(name))
 
