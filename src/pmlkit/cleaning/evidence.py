@@ -123,7 +123,7 @@ def cross_fit(
         fitted = clone(model)
         on_fit(fitted)
         fitted.fit(X, Y)
-        scores = np.asarray(fitted.loo_scores_, dtype=np.float32)
+        scores = np.nan_to_num(fitted.out_of_fold_scores_)
         return Evidence(scores, f"{name}, each row left out in turn", fitted.label_confidence_.data)
     return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
 

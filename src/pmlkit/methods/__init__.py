@@ -13,10 +13,8 @@ from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
-from pmlkit.methods.pml_fp import PMLFP
-from pmlkit.methods.pml_lc import PMLLC
 from pmlkit.methods.pml_lfc import PMLLFC
-from pmlkit.methods.rank_svm import RankSVM
+from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 
 __all__ = [
     "DRAMA",
