@@ -14,13 +14,11 @@ from pmlkit.methods.candidate_classifier import CandidateClassifier
 from pmlkit.methods.cleanlab_filter import CleanlabFilter
 from pmlkit.methods.clear_pml import ClearPML
 from pmlkit.methods.drama import DRAMA
-from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
+from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
 from pmlkit.methods.pml_lfc import PMLLFC
-from pmlkit.methods.pml_lrs import PMLLRS
-from pmlkit.methods.pml_ni import PMLNI
 from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 
 __all__ = [
@@ -98,8 +96,8 @@ def find_method(name: str) -> Any:
     Examples
     --------
     >>> from pmlkit.methods import find_method
-    >>> find_method("pml-lfc"), find_method("sklearn.dummy:DummyClassifier")
-    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, <class 'sklearn.dummy.DummyClassifier'>)
+    >>> find_method("pml-lfc").__name__, find_method("sklearn.dummy:DummyClassifier").__name__
+    ('PMLLFC', 'DummyClassifier')
     """
     module, colon, attribute = name.partition(":")
     if colon:
