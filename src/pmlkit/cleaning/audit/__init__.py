@@ -21,21 +21,21 @@ may be answered again; ``settle="latest"`` or ``"majority"`` says what counts; `
 3 unsure. ``audit.answers`` is an `Answers` (``.frame``, ``.write(path)``) that ``clean(..., verified=)`` takes.
 
 **What it buys.** ``audit.noise_rate_``, ``audit.expected_precision(k)``, ``audit.left_`` (wrong labels left after
-``audit.removed``) and ``audit.answer_error_`` are `Estimate` (value, low, high; 90 %). ``audit.certificate`` is None or a
-`Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
+``audit.removed``) and ``audit.answer_error_`` are `Estimate` (value, low, high; 90 %). ``audit.certificate`` is None
+or a `Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
 ``.n_answers``; ``str()`` is the promise). ``audit.removed`` (bool, aligned with ``Y.data``): certified or called
 wrong. ``audit.under_test``: None or dict size, drawn, more_expected. ``audit.expected_gain(50)``: `Gain` (found,
 certified). ``audit.worth_going_on_``: bool. ``audit.status()``: all this in a few sentences. ``audit.order`` and
 ``audit.probability``: the learned order of unanswered candidates, and how likely each candidate is wrong.
 
-**State.** Everything follows from data, settings and ``audit.events`` (list of `Event`: number, cell, answer, kind, who,
-when, undoes; an undo is an event, too). Keep them anywhere, one line per event, and replay them with
+**State.** Everything follows from data, settings and ``audit.events`` (list of `Event`: number, cell, answer, kind,
+who, when, undoes; an undo is an event, too). Keep them anywhere, one line per event, and replay them with
 ``result.audit(events=events, **settings)``; or ``audit.save(path)`` and ``result.audit(resume=path)``.
 ``audit.fingerprint`` tells whether the data are the same, ``audit.settings`` are the parameters.
 ``result.audit(answers=...)`` starts with answers from before (`Answers`, DataFrame or CSV file): known, not drawn.
 
-Not safe for use from several threads at once: hold a lock. `answer` fits again every twenty answers and when a test ends
-(milliseconds; up to two seconds with a million candidates); everything else is quick.
+Not safe for use from several threads at once: hold a lock. `answer` fits again every twenty answers and when a test
+ends (milliseconds; up to two seconds with a million candidates); everything else is quick.
 """
 
 from pmlkit.cleaning.audit.answers import Answers, Estimate
