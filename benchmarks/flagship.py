@@ -84,7 +84,9 @@ def measure_clear(X, Y, truth, X_test, truth_test, **options):
     scores = model.decision_function(X_test)
     found = evaluate(truth_test, scores, model.predict(X_test))
     labelled = np.diff(Y.indptr) > 0
-    rule = fit_threshold("f1", model.loo_scores_[labelled], Y[labelled], model.label_confidence_.data, natural_cut=0.5)
+    rule = fit_threshold(
+        "f1", model.out_of_fold_scores_[labelled], Y[labelled], model.label_confidence_.data, natural_cut=0.5
+    )
     found["micro_f1"] = evaluate(truth_test, scores, rule.label_sets(scores))["micro_f1"]
     found["cleaning_auc"] = cleaning_auc(truth, Y, model.label_confidence_)
     return found | {"seconds": seconds}, model

@@ -20,8 +20,8 @@ def test_no_row_judges_itself(strips):
     flipped = Y.copy()
     flipped[0] = 1 - flipped[0]
     after = ClearPML().fit(strips.X, flipped)
-    spread = model.loo_scores_.std()
-    assert np.abs(after.loo_scores_[0] - model.loo_scores_[0]).max() < 0.1 * spread
+    spread = model.out_of_fold_scores_.std()
+    assert np.abs(after.out_of_fold_scores_[0] - model.out_of_fold_scores_[0]).max() < 0.1 * spread
 
 
 def test_it_beats_logistic_regression_on_digit_strips(strips):
@@ -62,8 +62,8 @@ def test_unlabelled_rows_are_welcome_and_have_no_scores(strips):
     Y = strips.Y.toarray()
     Y[::3] = 0
     model = ClearPML().fit(strips.X, Y)
-    assert not model.loo_scores_[::3].any()
-    assert model.loo_scores_[1::3].any()
+    assert np.isnan(model.out_of_fold_scores_[::3]).all()
+    assert np.isfinite(model.out_of_fold_scores_[1::3]).all()
     assert model.mode_ == "several"
 
 
@@ -97,7 +97,7 @@ def test_features_that_say_nothing_give_no_evidence(seed):
     """Held-out scores of labels that exclude each other carry a trace of the row's own ones: nothing may exploit it."""
     rng = np.random.default_rng(seed)
     Y = np.maximum(np.eye(4)[rng.integers(0, 4, 400)], rng.uniform(size=(400, 4)) < 0.1)
-    scores = ClearPML().fit(rng.normal(size=(400, 5)), Y).loo_scores_
+    scores = ClearPML().fit(rng.normal(size=(400, 5)), Y).out_of_fold_scores_
     assert np.mean([roc_auc_score(Y[:, k], scores[:, k]) for k in range(4)]) < 0.6
 
 

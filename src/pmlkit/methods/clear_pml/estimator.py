@@ -100,8 +100,8 @@ class ClearPML(BasePML):
         :func:`pmlkit.methods.clear_pml.feature_weighting.fit_weighting`.
     regularization_ : float
         The ridge penalty with the smallest leave-one-out error.
-    loo_scores_ : array of shape (n_rows, n_labels)
-        The predictor's scores of the training rows, each made without the row itself; 0 for unlabelled rows.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        The predictor's scores of the training rows, each made without the row itself; NaN for unlabelled rows.
     dual_coef_ : array of shape (n_landmarks, n_labels)
     intercept_ : array of shape (n_labels,)
     label_names_, classes_, n_features_in_
@@ -177,14 +177,13 @@ class ClearPML(BasePML):
             )
         scores = np.zeros(Y.shape)
         scores[is_labelled] = probability
-        self.loo_scores_ = scores
         row = np.repeat(np.cumsum(is_labelled) - 1, np.diff(Y.indptr))
         confidence = final_confidence[row, Y.indices]
         n_candidates = np.bincount(Y.indices, minlength=Y.shape[1])
         n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
         self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
         progress.step("predictor")
-        return Learned(confidence=confidence, scores=scores)
+        return Learned(confidence=confidence, scores=scores, out_of_fold=True)
 
     def _choose_features(
         self, X: Features, is_labelled: BoolArray, is_candidate: BoolArray
