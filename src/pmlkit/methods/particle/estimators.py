@@ -62,6 +62,7 @@ class _Particle(BasePML):
         "credible_threshold": [Interval(Real, 0, 1, closed="both")],
         "C": [Interval(Real, 0, None, closed="neither")],
         "variant": [StrOptions({"paper", "released"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_pairs": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
     }
@@ -77,6 +78,7 @@ class _Particle(BasePML):
         credible_threshold: float = 0.9,
         C: float = 1.0,
         variant: str = "paper",
+        max_iter: int = 100_000,
         max_pairs: int = 100_000,
         threshold: str | float = "at_least_one",
         n_jobs: int | None = None,
@@ -86,6 +88,7 @@ class _Particle(BasePML):
         self.credible_threshold = credible_threshold
         self.C = C
         self.variant = variant
+        self.max_iter = max_iter
         self.max_pairs = max_pairs
         self.threshold = threshold
         self.n_jobs = n_jobs
@@ -105,7 +108,13 @@ class _Particle(BasePML):
 
         with_absence = self._with_absence or Y.shape[1] == 1
         machines = fit_pairwise_machines(
-            problem.X, credible, candidate, with_absence=with_absence, C=self.C, n_jobs=self.n_jobs
+            problem.X,
+            credible,
+            candidate,
+            with_absence=with_absence,
+            C=self.C,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
         )
         self._support_rows, self._dual, self._bias = machines.support_rows, machines.dual, machines.bias
         self.machine_accuracy_, self._label_order = machines.accuracy, problem.labels
@@ -184,6 +193,9 @@ class ParticleVLS(_Particle):
         Inverse strength of the ridge penalty of the machines (published: 1).
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, see Notes.
+    max_iter : int, default=100_000
+        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
@@ -272,6 +284,9 @@ class ParticleMAP(_Particle):
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
+    max_iter : int, default=100_000
+        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
