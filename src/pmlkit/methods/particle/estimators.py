@@ -78,7 +78,7 @@ class _Particle(BasePML):
         credible_threshold: float = 0.9,
         C: float = 1.0,
         variant: str = "paper",
-        max_iter: int = 100_000,
+        max_iter: int = 2_000_000,
         max_pairs: int = 100_000,
         threshold: str | float = "at_least_one",
         n_jobs: int | None = None,
@@ -193,7 +193,7 @@ class ParticleVLS(_Particle):
         Inverse strength of the ridge penalty of the machines (published: 1).
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, see Notes.
-    max_iter : int, default=100_000
+    max_iter : int, default=2_000_000
         Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
@@ -284,7 +284,7 @@ class ParticleMAP(_Particle):
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
-    max_iter : int, default=100_000
+    max_iter : int, default=2_000_000
         Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000

@@ -104,7 +104,7 @@ def fit_pairwise_machines(
     with_absence: bool = True,
     C: float = 1.0,
     tol: float = 1e-3,
-    max_iter: int = 100_000,
+    max_iter: int = 2_000_000,
     n_jobs: int | None = None,
 ) -> PairwiseMachines:
     """Train a machine for every pair of labels, and for each label one against its absence.
@@ -124,7 +124,7 @@ def fit_pairwise_machines(
         Inverse strength of the ridge penalty, as in scikit-learn's SVC.
     tol : float, default=1e-3
         Tolerance of the solver (libsvm).
-    max_iter : int, default=100_000
+    max_iter : int, default=2_000_000
         Largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and libsvm
         may take forever: if any machine needs more iterations, all of them are trained on columns divided by
         their standard deviation instead, and a ConvergenceWarning says so.
@@ -204,7 +204,8 @@ def _train_all(
     features = _dense_product(X, X) if shared else X
     options = {**options, "kernel": "precomputed" if shared else "linear"}
     # Several batches per worker: few enough to send, many enough to even out.
-    n_batches = min(8 * effective_n_jobs(n_jobs), len(numbers))
+    n_workers = effective_n_jobs(n_jobs)
+    n_batches = min(8 * n_workers if n_workers > 1 else 1, len(numbers))
     batches = Parallel(n_jobs=n_jobs)(
         delayed(_train)(options, features, positive, candidate, numbers[start::n_batches], only_converged)
         for start in range(n_batches)
