@@ -123,7 +123,8 @@ class _Particle(BasePML):
         scores = self._fit_scores(results, Y.toarray() > 0)
         progress.step("pairwise machines")
         row = np.repeat(np.arange(Y.shape[0]), np.diff(problem.Y.indptr))
-        return Learned(confidence=problem.cells_as_given(votes[row, problem.Y.indices]), scores=scores)
+        confidence = problem.cells_as_given(votes[row, problem.Y.indices])
+        return Learned(confidence=confidence, scores=scores, n_iter=machines.n_iter)
 
     def _elicit(self, X: Features, Y: CSR, candidate: BoolArray) -> tuple[FloatArray, BoolArray]:
         if self.variant == "released":
@@ -199,7 +200,7 @@ class ParticleVLS(_Particle):
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="at_least_one"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published rule, without at least one label, is 1e-12.
     n_jobs : int, optional
@@ -213,6 +214,8 @@ class ParticleVLS(_Particle):
         The credible labels of the training rows that have candidates.
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that lacked rows of one side.
+    n_iter_ : int
+        Iterations of the machine that took the most.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -290,7 +293,7 @@ class ParticleMAP(_Particle):
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="at_least_one"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. 0.5 gives
         the labels that are more probable than not.
     n_jobs : int, optional
@@ -306,6 +309,8 @@ class ParticleMAP(_Particle):
         P(label | number of pairs won).
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that were not trained.
+    n_iter_ : int
+        Iterations of the machine that took the most.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 

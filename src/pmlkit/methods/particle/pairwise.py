@@ -46,12 +46,15 @@ class PairwiseMachines:
     accuracy : array of shape (n_machines,)
         Share of its training rows that a machine gets right; 0 where a machine had rows of one side
         only, or none, and decides nothing.
+    n_iter : int
+        Iterations of the machine that took the most; 0 where none was trained.
     """
 
     support_rows: Features
     dual: CSR
     bias: FloatArray
     accuracy: FloatArray
+    n_iter: int = 0
 
     @property
     def n_labels(self) -> int:
@@ -175,17 +178,19 @@ def fit_pairwise_machines(
     used, place = np.unique(np.concatenate(rows), return_inverse=True)
     cells = np.concatenate(values), (place, np.concatenate(columns))
     dual = sparse.csr_array(cells, (len(used), n_pairs + n_labels))
-    return PairwiseMachines(rows_of_support[used], dual, bias, accuracy)
+    n_iter = max((machine.n_iter for machine in trained), default=0)
+    return PairwiseMachines(rows_of_support[used], dual, bias, accuracy, n_iter)
 
 
 class _Machine(NamedTuple):
-    """A trained machine: its number, its support rows and their coefficients, bias and training accuracy."""
+    """A trained machine: its number, its support rows with their coefficients, and how the training went."""
 
     number: int
     support: IntArray
     coefficients: FloatArray
     bias: float
     accuracy: float
+    n_iter: int
     converged: bool
 
 
@@ -245,10 +250,18 @@ def _train(
             accuracy = float(np.mean((machine.decision_function(own) > 0) == side))
             coefficients = machine.dual_coef_
             coefficients = coefficients.toarray() if sparse.issparse(coefficients) else coefficients
-            converged = machine.fit_status_ == 0
-            bias = float(machine.intercept_[0])
-            trained.append(_Machine(number, rows[machine.support_], coefficients[0], bias, accuracy, converged))
-            if only_converged and not converged:
+            trained.append(
+                _Machine(
+                    number,
+                    rows[machine.support_],
+                    coefficients[0],
+                    float(machine.intercept_[0]),
+                    accuracy,
+                    int(machine.n_iter_[0]),
+                    machine.fit_status_ == 0,
+                )
+            )
+            if only_converged and not trained[-1].converged:
                 break
     return trained
 

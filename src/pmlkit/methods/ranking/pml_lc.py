@@ -126,7 +126,7 @@ class PMLLC(ConfidenceRanker):
         Relative duality gap of the last model.
     max_iter : int, default=10
         How often confidences are chosen anew at the most. It ends earlier when they settle.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes

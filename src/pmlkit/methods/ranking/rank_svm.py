@@ -136,7 +136,7 @@ class RankSVM(LinearRanker):
         Relative duality gap to reach.
     max_iter : int, default=500
         Iterations of the solver at the most; a warning tells when they do not suffice.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 
