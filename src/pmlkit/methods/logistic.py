@@ -55,7 +55,7 @@ class CandidateLogistic(BasePML):
         depend on the order of the rows.
     max_iter : int, default=1000
         Iterations of the solver (liblinear's trust-region Newton method).
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. It is
         chosen on cross-fitted scores.
     n_jobs : int, optional
@@ -65,6 +65,8 @@ class CandidateLogistic(BasePML):
     ----------
     label_confidence_ : CSR array of shape (n_rows, n_labels)
         The cross-fitted probability of each candidate.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        The cross-fitted probability of every label; NaN for unlabelled rows.
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     n_iter_ : int
@@ -135,7 +137,7 @@ class CandidateLogistic(BasePML):
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
         scores = expit(held_out_scores)
         row = row_of_cells(Y)
-        return Learned(confidence=scores[row, Y.indices], scores=scores, n_iter=n_iter)
+        return Learned(confidence=scores[row, Y.indices], scores=scores, out_of_fold=True, n_iter=n_iter)
 
     def _fit_labels(self, parallel: Parallel, X: Features, columns: Any) -> tuple[FloatArray, int]:
         fitted = parallel(
