@@ -94,7 +94,7 @@ class PMLLRS(BasePML):
     tol : float, default=1e-4
         Relative duality gap at which to stop: the objective is then at most this share above
         the best possible one.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes

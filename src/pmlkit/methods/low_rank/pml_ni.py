@@ -152,7 +152,7 @@ class PMLNI(BasePML):
         zero, see Notes.
     max_iter : int, default=500
         Iterations at the most; the published value.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 

@@ -72,7 +72,8 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> X = np.array([[0.0], [1.0], [1.0]])
+    >>> from pmlkit.methods.ranking.rank_svm import kernel_map
+    >>> X = np.array([[0.0], [1.0], [1.0]])
     >>> features = kernel_map(X, 0.5, 10).features(X)
     >>> (features @ features.T).round(4)
     array([[1.    , 0.6065, 0.6065],
@@ -136,7 +137,7 @@ class RankSVM(LinearRanker):
         Relative duality gap to reach.
     max_iter : int, default=500
         Iterations of the solver at the most; a warning tells when they do not suffice.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 
