@@ -77,6 +77,8 @@ class CandidateClassifier(BasePML):
 
     _many_small_products: ClassVar[bool] = False  # Nothing is known of the estimator.
 
+    _scores_are_probabilities: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "estimator": [HasMethods(["fit", "predict"]), None],

@@ -99,6 +99,8 @@ class MLkNN(BasePML):
     (2, 10)
     """
 
+    _scores_are_probabilities: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],

@@ -128,6 +128,8 @@ class ClearPML(BasePML):
 
     _uses_unlabelled: ClassVar[bool] = True
 
+    _scores_are_probabilities: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "n_landmarks": [Interval(Integral, 2, None, closed="left")],

@@ -336,6 +336,7 @@ class ParticleMAP(_Particle):
     """
 
     _with_absence = False
+    _scores_are_probabilities = True
 
     def _results(self, machines: PairwiseMachines, X: Features) -> IntArray:
         return count_wins(machines, X, missing_to_first=self.variant == "released")
