@@ -193,6 +193,8 @@ class CandidateLogistic(BasePML):
     ('unit', 10.0, True)
     """
 
+    _scores_are_probabilities: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
