@@ -63,3 +63,27 @@ def test_a_label_that_is_the_same_everywhere_does_no_harm(constant):
     log_odds, target = problem()
     log_odds[:, 1] = constant
     assert np.isfinite(fit_label_correlations(log_odds, target).adjust(log_odds)).all()
+
+
+def test_single_precision_is_close(monkeypatch):
+    log_odds, target = problem(seed=2)
+    exact = fit_label_correlations(log_odds, target).adjust(log_odds)
+    monkeypatch.setattr(label_correlations, "_CELLS_IN_DOUBLE", 1)
+    assert_allclose(fit_label_correlations(log_odds, target).adjust(log_odds), exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rare_labels_converge(seed, monkeypatch):
+    """Curvature is concentrated in few rows there, where the mean curvature is far too small."""
+    monkeypatch.setattr(label_correlations, "_STEPS", 500)
+    monkeypatch.setattr(label_correlations, "_TOLERANCE", 0.0)
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(2000, 1))
+    log_odds = 2.0 * rng.standard_t(3, size=(2000, 4)) + 2.0 * common - 7.0
+    target = (rng.uniform(size=log_odds.shape) < expit(1.5 * log_odds + common)).astype(float)
+    fitted = fit_label_correlations(log_odds, target)
+    units = (log_odds - fitted.mean) / fitted.spread
+    rest = target - expit(fitted.adjust(log_odds))
+    gradient = units.T @ rest - label_correlations._PRIOR * 4 * fitted.weights
+    assert np.abs(gradient).max() < 1e-6 * len(units)
+    assert np.abs(rest.mean(axis=0)).max() < 1e-6

@@ -54,3 +54,17 @@ def test_slopes_are_never_negative_and_answers_are_probabilities(seed, n):
     assert (fitted.slope >= 0).all()
     assert np.isfinite(chance).all()
     assert ((chance >= 0) & (chance <= 1)).all()
+
+
+def test_bins_of_rows_give_the_curves_of_single_rows(monkeypatch):
+    rng = np.random.default_rng(2)
+    share = np.array([0.005, 0.05, 0.3, 0.7])
+    target = (rng.uniform(size=(5000, 4)) < share).astype(float)
+    scores = (
+        share + 0.3 * np.sqrt(share) * rng.normal(size=target.shape) + 0.4 * target * rng.uniform(size=target.shape)
+    )
+    scores[0] = 500.0  # a row of high leverage, far outside the bins
+    monkeypatch.setattr(score_calibration, "_BLOCK_CELLS", 10_000)  # two labels at a time
+    binned = fit_calibration(scores, target).probabilities(scores)
+    monkeypatch.setattr(score_calibration, "_N_BINS", len(scores))
+    np.testing.assert_allclose(binned, fit_calibration(scores, target).probabilities(scores), atol=2e-3)

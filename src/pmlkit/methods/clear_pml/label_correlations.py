@@ -16,7 +16,9 @@ from pmlkit._typing import FloatArray
 __all__ = ["LabelCorrelations", "fit_label_correlations"]
 
 _PRIOR = 8.0  # precision of each correction, times the number of labels
-_STEPS = 15  # accelerated gradient steps: more of them change no ranking
+_STEPS = 6  # more of them change no ranking
+_CELLS_IN_DOUBLE = 1_000_000
+_LARGEST_CURVATURE = 0.25
 _TOLERANCE = 1e-4
 _LEAST_SPREAD = 0.2  # below, a label carries no signal but the trace of the row's own target
 
@@ -62,8 +64,9 @@ def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCor
 
     Notes
     -----
-    The second derivative of the logistic loss is at most 1/4, so that one Cholesky factor bounds the Hessian
-    of all labels, and every step with it lowers the loss.
+    The Hessian of a label is nearly the Gram matrix of the log odds times the label's mean curvature ``p (1 - p)``
+    (that along its own log odds, where it is larger), which makes a few accelerated steps enough. A label whose steps
+    grow gets twice the curvature, up to 1/4, with which every step lowers the loss.
 
     Examples
     --------
@@ -76,28 +79,36 @@ def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCor
     >>> bool(correlations.weights[0, 1] > 0.5 > abs(correlations.weights[0, 0]))
     True
     """
-    log_odds = log_odds.astype(np.float64, copy=False)
-    mean, spread = log_odds.mean(axis=0), np.maximum(log_odds.std(axis=0), _LEAST_SPREAD)
-    units = (log_odds - mean) / spread
+    mean = log_odds.mean(axis=0, dtype=np.float64)
+    spread = np.maximum(log_odds.std(axis=0, dtype=np.float64), _LEAST_SPREAD)
+    kind = np.float64 if log_odds.size <= _CELLS_IN_DOUBLE else np.float32
+    units = ((log_odds - mean) / spread).astype(kind, copy=False)
+    log_odds, target = log_odds.astype(kind, copy=False), target.astype(kind, copy=False)
     n_labels = units.shape[1]
     prior = _PRIOR * n_labels
-    bound = units.T @ units / 4.0
-    bound[np.diag_indices_from(bound)] += prior
-    factor = linalg.cho_factor(bound, check_finite=False)
+    # One eigenbasis serves all labels: in it, a label's step is a division by its own curvature.
+    eigenvalues, vectors = linalg.eigh((units.T @ units).astype(np.float64), check_finite=False)
+    squares = np.maximum(np.einsum("ij,ij->j", units, units), 1e-12)
     weights, offset = np.zeros((n_labels, n_labels)), np.zeros(n_labels)
-    ahead_weights, ahead_offset, momentum = weights, offset, 1.0
+    ahead, momentum, curvature = weights, 1.0, np.zeros(n_labels)
+    last_change = np.full(n_labels, np.inf)
     for _ in range(_STEPS):
-        rest = target - expit(log_odds + units @ ahead_weights + ahead_offset)
-        new_weights = ahead_weights + linalg.cho_solve(factor, units.T @ rest - prior * ahead_weights)
-        new_offset = ahead_offset + 4.0 * rest.mean(axis=0)
-        if np.vdot(ahead_weights - new_weights, new_weights - weights) > 0:
+        chance = expit(log_odds + units @ ahead.astype(kind) + offset.astype(kind))
+        rest = target - chance
+        slack = chance * (1.0 - chance)
+        mean_slack = slack.mean(axis=0, dtype=np.float64)
+        along_itself = np.einsum("ij,ij,ij->j", slack, units, units) / squares
+        curvature = np.maximum(curvature, np.maximum(mean_slack, along_itself))
+        gradient = (units.T @ rest).astype(np.float64) - prior * ahead
+        new_weights = ahead + vectors @ ((vectors.T @ gradient) / (eigenvalues[:, None] * curvature + prior))
+        offset = offset + np.clip(rest.mean(axis=0, dtype=np.float64) / np.maximum(mean_slack, 1e-6), -2.0, 2.0)
+        if np.vdot(ahead - new_weights, new_weights - weights) > 0:
             momentum = 1.0
         next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum)) / 2.0
-        push = (momentum - 1.0) / next_momentum
-        ahead_weights = new_weights + push * (new_weights - weights)
-        ahead_offset = new_offset + push * (new_offset - offset)
-        change = max(float(np.abs(new_weights - weights).max()), float(np.abs(new_offset - offset).max()))
-        weights, offset, momentum = new_weights, new_offset, next_momentum
-        if change < _TOLERANCE:
+        ahead = new_weights + (momentum - 1.0) / next_momentum * (new_weights - weights)
+        change = np.abs(new_weights - weights).max(axis=0)
+        curvature = np.minimum(np.where(change > last_change, 2.0 * curvature, curvature), _LARGEST_CURVATURE)
+        weights, momentum, last_change = new_weights, next_momentum, change
+        if change.max() < _TOLERANCE:
             break
     return LabelCorrelations(mean, spread, weights, offset)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from pmlkit._typing import FloatArray
+from pmlkit._typing import FloatArray, IntArray
 
 __all__ = ["ScoreCalibration", "fit_calibration"]
 
@@ -13,6 +13,8 @@ _FREQUENT = 20.0  # positives from which a label counts for the typical slope
 _TYPICAL_SLOPE = 3.0
 _LOOSE, _FIRM = 0.1, 3.0  # precision of the slopes' prior before and after the typical slope is known
 _MAX_NEWTON_STEPS = 25
+_N_BINS, _WIDEST = 512, 8.0  # bins of scores, within so many standard deviations of the target
+_BLOCK_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -66,32 +68,79 @@ def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
     floor = 0.5 / len(target)
     share = np.clip(mean, floor, 1.0 - floor)
     spread = np.sqrt(share * (1.0 - share))
-    units = (scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype)
+    cells = _summarise(scores, target, mean, spread)
     start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
-    _, slopes = _maximum(units, target, *start, _TYPICAL_SLOPE, _LOOSE)
+    _, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
     frequent = target.sum(axis=0) >= _FREQUENT
     typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
-    intercept, slope = _maximum(units, target, start[0], slopes, typical, _FIRM)
+    intercept, slope = _maximum(cells, start[0], slopes, typical, _FIRM)
     return ScoreCalibration(mean, spread, intercept, slope)
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """Standardised scores with their targets, of single rows or of bins of rows; arrays of shape (n_bins, n_labels).
+
+    Attributes
+    ----------
+    units, target : arrays
+        Means over the rows of the bin.
+    count : array or 1.0
+        How many rows the bin has.
+    """
+
+    units: FloatArray
+    target: FloatArray
+    count: FloatArray | float
+
+    def of_labels(self, labels: IntArray) -> "_Cells":
+        count = self.count[:, labels] if isinstance(self.count, np.ndarray) else self.count
+        return _Cells(self.units[:, labels], self.target[:, labels], count)
+
+
+def _summarise(scores: FloatArray, target: FloatArray, mean: FloatArray, spread: FloatArray) -> _Cells:
+    """Standardise scores; with many rows, replace them by the means of narrow bins (equal for the curve's purposes)."""
+    n_rows, n_labels = scores.shape
+    if n_rows <= 2 * _N_BINS:
+        return _Cells((scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype), target, 1.0)
+    units, shares, counts = (np.zeros((_N_BINS, n_labels)) for _ in range(3))
+    step = max(1, _BLOCK_CELLS // n_rows)
+    for first in range(0, n_labels, step):
+        block = slice(first, min(first + step, n_labels))
+        # One label after the other in memory, and so its bins.
+        some = ((scores[:, block] - mean[block]) / spread[block]).T
+        low = np.maximum(some.min(axis=1, keepdims=True), -_WIDEST)
+        width = np.maximum(np.minimum(some.max(axis=1, keepdims=True), _WIDEST) - low, 1e-12)
+        place = np.clip((some - low) * (_N_BINS / width), 0.0, _N_BINS - 1.0).astype(np.intp)
+        place += _N_BINS * np.arange(len(some))[:, None]
+        flat, size = place.ravel(), _N_BINS * len(some)
+        count = np.bincount(flat, minlength=size)
+        for total, cells in ((units, some), (shares, target[:, block].T)):
+            sums = np.bincount(flat, weights=cells.ravel(), minlength=size) / np.maximum(count, 1)
+            total[:, block] = sums.reshape(len(some), _N_BINS).T
+        counts[:, block] = count.reshape(len(some), _N_BINS).T
+    return _Cells(units, shares, counts)
+
+
 def _maximum(
-    units: FloatArray, target: FloatArray, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
+    cells: _Cells, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the most likely intercepts and slopes (Newton's method per label, until convergence)."""
     intercept, slope = intercept.astype(np.float64), slope.astype(np.float64)
     moving = np.arange(len(slope))
+    kind = cells.units.dtype
     for _ in range(_MAX_NEWTON_STEPS):
-        some, wanted = (units, target) if len(moving) == len(slope) else (units[:, moving], target[:, moving])
+        some = cells if len(moving) == len(slope) else cells.of_labels(moving)
+        units = some.units
         old_slope = slope[moving]
-        chance = expit(some * old_slope.astype(units.dtype) + intercept[moving].astype(units.dtype))
-        rest = wanted - chance
-        weight = chance * (1.0 - chance)
-        slant = weight * some
+        chance = expit(units * old_slope.astype(kind) + intercept[moving].astype(kind))
+        rest = (some.target - chance) * some.count
+        weight = chance * (1.0 - chance) * some.count
+        slant = weight * units
         a, b = weight.sum(axis=0, dtype=np.float64) + 1e-9, slant.sum(axis=0, dtype=np.float64)
-        c = np.einsum("ij,ij->j", slant, some).astype(np.float64) + precision
+        c = np.einsum("ij,ij->j", slant, units).astype(np.float64) + precision
         u = rest.sum(axis=0, dtype=np.float64)
-        v = np.einsum("ij,ij->j", rest, some).astype(np.float64) - precision * (old_slope - centre)
+        v = np.einsum("ij,ij->j", rest, units).astype(np.float64) - precision * (old_slope - centre)
         determinant = np.maximum(a * c - b * b, 1e-12)
         # Small steps: far from the maximum the quadratic model of a logistic curve leads astray.
         to_intercept = np.clip((c * u - b * v) / determinant, -2.0, 2.0)
