@@ -18,8 +18,8 @@ in it is unanswered. Answers that a person volunteers are knowledge; they cannot
 
 **Nested sets.** A test proposes a few nested sets at once, with one random order for the largest; restricted to a
 smaller set it is a random order of that. Every set has its own wealth from the same draws, and counts as certified when
-it and all smaller ones have reached 1 / d. Call a set bad if the statement about it is false: a false statement needs the
-smallest bad set to succeed, which has probability at most d. So nothing is paid for testing several.
+it and all smaller ones have reached 1 / d. Call a set bad if the statement about it is false: a false statement needs
+the smallest bad set to succeed, which has probability at most d. So nothing is paid for testing several.
 
 **Several tests.** An error budget of ``1 - confidence`` is kept. A test takes half of what is left as its d, and gives
 it back when all its sets have succeeded. Until the first bad set is certified no test with a bad set has given anything
