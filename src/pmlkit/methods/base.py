@@ -6,6 +6,7 @@ functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here
 
 import logging
 from abc import ABCMeta, abstractmethod
+from collections.abc import Collection
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -25,17 +26,22 @@ from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned", "labelled_rows", "writing_model_file"]
+__all__ = ["BasePML", "Learned", "labelled_rows", "model_file_state", "writing_model_file"]
 
 logger = logging.getLogger(__name__)
 
 writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
 """True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
 
-_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_skl_callbacks")
+_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
 _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 """From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
+
+
+def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    """Return the state of an estimator, for a model file without the attributes that only training needs."""
+    return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
 
 
 @dataclass(frozen=True)
@@ -190,10 +196,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if writing_model_file.get():
-            return {name: value for name, value in state.items() if name not in _NOT_IN_MODEL_FILES}
-        return state
+        return model_file_state(super().__getstate__(), _NOT_IN_MODEL_FILES)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Score every label for every row; higher means more likely.
