@@ -128,12 +128,14 @@ class MLkNN(BasePML):
         index = NearestNeighbors(n_neighbors=k, n_jobs=self.n_jobs).fit(X)
         votes = _label_votes(nearest(index, k)[1], Y)
         self.posterior_ = _posterior_table(votes, Y, k, self.smoothing)
-        self._index, self._Y = index, Y
+        self._X, self._Y, self._index = X, Y, index
         scores = self.posterior_[np.arange(Y.shape[1]), votes]
         row = row_of_cells(Y)
         progress.step("neighbours")
         return Learned(confidence=scores[row, Y.indices], scores=scores)
 
     def _scores(self, X: Features) -> FloatArray:
+        if not hasattr(self, "_index"):  # Model files keep the rows only: a search tree in a file cannot be checked.
+            self._index = NearestNeighbors(n_neighbors=self.posterior_.shape[1] - 1, n_jobs=self.n_jobs).fit(self._X)
         votes = _label_votes(nearest(self._index, self.posterior_.shape[1] - 1, X)[1], self._Y)
         return np.asarray(self.posterior_[np.arange(votes.shape[1]), votes])
