@@ -20,6 +20,7 @@ from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.methods import make_classifier
+from pmlkit.methods.base import model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -213,6 +214,9 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.keep_at_least_one = keep_at_least_one
         self.n_folds = n_folds
         self.min_rows = min_rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return model_file_state(super().__getstate__(), ("result_",))
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
