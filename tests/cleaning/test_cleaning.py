@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, ClearPML, MLkNN, RankSVM
+from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, calibration, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit
@@ -227,7 +227,7 @@ def test_any_estimator_with_scores_can_judge(strips):
 def test_permuting_rows_permutes_the_answer(strips, result):
     order = np.random.default_rng(0).permutation(500)
     moved = clean(strips.X[order], strips.Y[order], method="CandidateLogistic")
-    assert np.allclose(moved.confidence.toarray(), result.confidence[order].toarray(), atol=1e-6)
+    assert np.allclose(moved.confidence.toarray(), result.confidence[order].toarray(), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -400,4 +400,4 @@ def test_label_cleaner_checks_its_parameters(strips):
     with pytest.raises(ValueError, match="precision"):
         LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
     assert hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
-    assert not hasattr(LabelCleaner(RankSVM()), "predict_proba")
+    assert not hasattr(LabelCleaner(PMLLFC()), "predict_proba")

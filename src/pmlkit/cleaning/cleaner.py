@@ -22,6 +22,7 @@ from pmlkit.cleaning.injected_null import injected_null
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
 from pmlkit.methods import make_classifier
+from pmlkit.methods.base import model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -263,6 +264,9 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.keep_at_least_one = keep_at_least_one
         self.n_folds = n_folds
         self.min_rows = min_rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return model_file_state(super().__getstate__(), ("result_",))
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

@@ -131,6 +131,8 @@ class ClearPML(BasePML):
 
     _scores_are_probabilities: ClassVar[bool] = True
 
+    _calibrates: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "n_landmarks": [Interval(Integral, 2, None, closed="left")],
