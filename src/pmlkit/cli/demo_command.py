@@ -1,7 +1,6 @@
-"""The command ``demo``: prints what `pmlkit.demo` computes, and keeps its files."""
+"""The command ``demo``: prints the results of `pmlkit.demo` and writes its files."""
 
 import contextlib
-import logging
 import os
 import shlex
 import shutil
@@ -13,8 +12,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import check_target, replacing
-from pmlkit._measures import CLEANING, FIVE, PRECISION_AT
-from pmlkit.cli.measures import comparison
+from pmlkit._metric_info import CLEANING, FIVE, PRECISION_AT
+from pmlkit.cli.metric_tables import comparison
 from pmlkit.cli.output import OUT, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import Watch
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-_DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.png"
+_DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
 
 
 def demo(
     common: Common,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the data, a model and a picture.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the data, a model and a page.")] = Path(
         "pmlkit-demo"
     ),
-    rows: Annotated[int, typer.Option(min=50, max=100_000, help="How many strips.")] = 2000,
+    rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
     force: Force = False,
 ) -> None:
-    """See it work: find false labels in pictures of handwritten digits, and learn in spite of them.
+    """Try pmlkit on embedded data: find false labels of images of handwritten digits, and learn despite them.
 
     Needs no file and no network. An earlier demo in the folder is replaced.
     """
@@ -83,18 +82,16 @@ def _is_demo(path: Path) -> bool:
 
 
 def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
-    # Its note on building a font cache would stand in the middle of the bar.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from pmlkit.cli.contact_sheet import draw_contact_sheet
+    from pmlkit.cli.contact_sheet import contact_sheet
     from pmlkit.data import write
     from pmlkit.persistence import save
 
     title = f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}"
-    picture = draw_contact_sheet(found.data, found.suspects, title=title)
+    page = contact_sheet(found.data, found.suspects, title=title)
     write(found.data, paths[_DATA], force=True)
     save(found.methods[found.best_cleaner].model, paths[_MODEL], force=True)
     with replacing(paths[_SHEET]) as stream:
-        stream.write(picture)
+        stream.write(page.encode())
 
 
 def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
@@ -103,7 +100,7 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
         "rows": found.data.n_rows,
         "training_rows": found.n_train,
         "methods": {
-            name: {"seconds": round(method.seconds, 3), "measures": method.measures, "cleaning": method.cleaning}
+            name: {"seconds": round(method.seconds, 3), "metrics": method.metrics, "cleaning": method.cleaning}
             for name, method in found.methods.items()
         },
         "best_cleaner": found.best_cleaner,
@@ -131,7 +128,7 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         "told which are false.",
         "",
         heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
-        comparison({name: method.measures for name, method in found.methods.items()}, FIVE),
+        comparison({name: method.metrics for name, method in found.methods.items()}, FIVE),
         "",
         heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
         comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),

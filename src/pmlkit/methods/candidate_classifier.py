@@ -42,7 +42,7 @@ class CandidateClassifier(BasePML):
         With `predict_proba` or `decision_function`. Default: logistic regression.
     n_folds : int, default=5
         Identical rows share a fold, and the folds do not depend on the order of the rows.
-    threshold : {"hamming", "f1", "cardinality", "at_least_one", "size"} or float, default="hamming"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional
         Labels fitted at once, as in scikit-learn.
@@ -77,6 +77,9 @@ class CandidateClassifier(BasePML):
     """
 
     _many_small_products: ClassVar[bool] = False  # Nothing is known of the estimator.
+
+    _cross_fits: ClassVar[bool] = True
+    _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -119,7 +122,7 @@ class CandidateClassifier(BasePML):
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = row_of_cells(Y)
-        return Learned(confidence=confidence[row, Y.indices], scores=held_out, out_of_fold=True)
+        return Learned(confidence=confidence[row, Y.indices], scores=held_out)
 
     def _confidence(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
         floor = self.noise_floor_

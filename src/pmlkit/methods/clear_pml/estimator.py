@@ -66,7 +66,7 @@ class ClearPML(BasePML):
         What rows without candidates are: not labelled yet, or without any label. "auto" takes them for negative where
         features predict well which rows are empty (logged with the reason). The predictor learns negative rows
         as such; unlabelled rows join it with its own predictions.
-    threshold : {"hamming", "f1", "cardinality", "at_least_one", "size"} or float, default="hamming"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
 
@@ -119,6 +119,11 @@ class ClearPML(BasePML):
     """
 
     _uses_unlabelled: ClassVar[bool] = True
+    _cross_fits: ClassVar[bool] = True
+
+    _scores_are_probabilities: ClassVar[bool] = True
+
+    _calibrates: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -221,7 +226,7 @@ class ClearPML(BasePML):
         n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
         self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
         progress.step("predictor")
-        return Learned(confidence=confidence, scores=scores, out_of_fold=True)
+        return Learned(confidence=confidence, scores=scores)
 
     def _noise_model(
         self,

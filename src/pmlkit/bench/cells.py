@@ -1,0 +1,195 @@
+"""Cells of a plan: each is one method on one split of one data set with one kind and ratio of noise."""
+
+import functools
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pmlkit import __version__, _metric_info
+from pmlkit.bench.fingerprints import code_fingerprint, derive_seed, digest
+from pmlkit.bench.plan import Plan
+from pmlkit.bench.plan_entries import DataEntry, PlanError, Tune, Variant, load_method
+from pmlkit.bench.problem import Source, find_source
+from pmlkit.exceptions import DataError
+
+__all__ = ["METRICS", "PROTOCOL", "Cell", "build_model", "expand"]
+
+logger = logging.getLogger(__name__)
+
+PROTOCOL = 1
+"""Goes up when a cell, or the way in which it is tuned, becomes something else: older cells are then not current."""
+
+METRICS = tuple(metric.key for metric in _metric_info.METRICS)
+"""What is measured in a cell, and does not depend on the machine's speed."""
+
+_SHARED_CODE = ("pmlkit.data.digits", "pmlkit.data.noise", "pmlkit.data.splits", "pmlkit.metrics")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All that must be known to run a cell anywhere.
+
+    Attributes
+    ----------
+    key : str
+        Stands for everything that could change the result.
+    group : str
+        The same, but for the repeat.
+    data, label : str
+        What it is filed under.
+    source : Source
+        The data set.
+    noise : {"own", "uniform", "correlated", "confusable"}
+    ratio : float or None
+        None for ``own``.
+    repeat, seed : int
+        The seed follows from the repeat; split, noise and method follow from the seed.
+    method : str
+    params : dict
+        Of the method.
+    shown_params : str
+        What differs from the defaults, as canonical JSON.
+    grid, tune
+        What is chosen inside the training rows, and how.
+    """
+
+    key: str
+    group: str
+    data: str
+    label: str
+    source: Source
+    noise: str
+    ratio: float | None
+    repeat: int
+    seed: int
+    method: str
+    params: Mapping[str, Any]
+    shown_params: str
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tune: Tune | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        noise = "own" if self.ratio is None else f"{self.noise} {self.ratio:g}"
+        return f"{self.data}, {noise}, {self.label}, repeat {self.repeat}"
+
+
+def expand(plan: Plan) -> list[Cell]:
+    """Return the cells of a plan, those that share a split side by side.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Returns
+    -------
+    cells : list of Cell
+
+    Notes
+    -----
+    The key of a cell is a digest of the content of the data set, the noise, the repeat and the seed of the plan, the
+    method with all its parameters (defaults included), how it is tuned, the version of pmlkit and the code of the
+    method, of the noise, of the splits and of the metrics.
+
+    Examples
+    --------
+    >>> from pmlkit.bench import Plan
+    >>> from pmlkit.bench.cells import expand
+    >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN", "PMLLFC"], noise=[0.5, 1], repeats=2))
+    >>> len(cells), cells[0].title, len({cell.seed for cell in cells})
+    (8, 'digit-strips:100, uniform 0.5, MLkNN, repeat 0', 2)
+    """
+    cells = []
+    variants = plan.variants()
+    for entry in plan.data:
+        source = find_source(entry)
+        noises = list(_noises(plan, entry, source))
+        groups = {
+            (noise, ratio, variant.label): digest(
+                [source.fingerprint, noise, ratio, plan.seed, _identity(variant, plan)]
+            )
+            for noise, ratio in noises
+            for variant in variants
+        }
+        for repeat in range(plan.repeats):
+            seed = derive_seed(plan.seed, source.fingerprint, repeat)
+            for noise, ratio in noises:
+                for variant in variants:
+                    group = groups[noise, ratio, variant.label]
+                    cells.append(
+                        Cell(
+                            key=digest(group, repeat),
+                            group=group,
+                            data=entry.name,
+                            label=variant.label,
+                            source=source,
+                            noise=noise,
+                            ratio=ratio,
+                            repeat=repeat,
+                            seed=seed,
+                            method=variant.method,
+                            params=variant.params,
+                            shown_params=variant.shown_params,
+                            grid=variant.grid,
+                            tune=plan.tune if variant.grid else None,
+                        )
+                    )
+    return cells
+
+
+def build_model(method: str, params: Mapping[str, Any], seed: int) -> Any:
+    """Return an unfitted model; its seed is that of the cell unless the plan gives one."""
+    model = load_method(method)(**params)
+    if "random_state" in model.get_params() and "random_state" not in params:
+        model.set_params(random_state=seed)
+    return model
+
+
+def _noises(plan: Plan, entry: DataEntry, source: Source) -> Iterator[tuple[str, float | None]]:
+    """Yield the kinds and ratios for one data set."""
+    wanted, kinds = entry.noise or plan.noise, entry.kinds or plan.kinds
+    ratios = [float(value) for value in wanted if value != "own"]
+    if "own" in wanted and source.has_own:
+        yield "own", None
+        if entry.noise is None:
+            return
+    elif "own" in wanted and not ratios:
+        lacks = "candidates of its own" if source.has_truth else "truth to measure against"
+        raise PlanError(f"{entry.name!r} has no {lacks}: give it a noise ratio instead of 'own'.", "noise", "own")
+    elif source.has_own and entry.n_strips is None:
+        logger.warning("%s has candidates of its own; they are dropped for noise added to its truth.", entry.name)
+    for kind in kinds:
+        for ratio in ratios:
+            yield kind, ratio
+
+
+def _identity(variant: Variant, plan: Plan) -> list[Any]:
+    """Return all that makes one method differ from another, or from its own past."""
+    params = build_model(variant.method, variant.params, seed=0).get_params()
+    if "random_state" not in variant.params:
+        params.pop("random_state", None)
+    tuned = [plan.tune.folds, plan.tune.metric, _plain(variant.grid)] if plan.tune and variant.grid else None
+    return [variant.method, _plain(params), tuned, __version__, PROTOCOL, _code(variant.method)]
+
+
+@functools.cache
+def _code(method: str) -> str:
+    return code_fingerprint([load_method(method).__module__, *_SHARED_CODE])
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has and that says the same on every machine; 1 and 1.0 are the same number."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return float(value)
+    text = repr(value)
+    if " at 0x" in text:
+        raise DataError(f"The parameter value {text} has no lasting name: give the method plain values.")
+    return text

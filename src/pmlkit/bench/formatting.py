@@ -1,0 +1,284 @@
+"""Numbers as words, and the summary of a bench in sentences."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from pmlkit.bench.statistics import Friedman
+from pmlkit.bench.summary import MetricSummary, Summary
+
+__all__ = [
+    "FILTERS",
+    "count",
+    "friedman_words",
+    "listed",
+    "number",
+    "p_value",
+    "parameters",
+    "sentences",
+    "sign",
+    "signed",
+    "verdict",
+    "whole",
+]
+
+_WORSE = Markup(' <span class="mark bad" title="significantly worse">●</span>')
+_BETTER = Markup(' <span class="mark good" title="significantly better">○</span>')
+_VERDICTS = {"same": ("=", "soft"), "better": ("+", "good"), "worse": ("−", "bad"), "inconsistent": ("?", "odd")}
+_NEITHER = Markup('<span class="mark"></span>')
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with three decimals, an unknown one as a dash.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import number
+    >>> number(0.12345), number(float("nan")), number(1234.5, 0)
+    ('0.123', '–', '1,234')
+    """
+    return f"{value:,.{digits}f}" if math.isfinite(value) else "–" if math.isnan(value) else f"{value}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Return a number with its sign.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import signed
+    >>> signed(0.5), signed(-0.25, 2), signed(0.0001)
+    ('+0.500', '−0.25', '0.000')
+    """
+    text = number(value, digits)
+    if text == "–" or not text.strip("-0.,"):
+        return text.lstrip("-")
+    return f"−{text[1:]}" if text.startswith("-") else f"+{text}"
+
+
+def whole(value: int | None) -> str:
+    """Return a whole number with commas, an unknown one as a dash.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import whole
+    >>> whole(12345), whole(None)
+    ('12,345', '–')
+    """
+    return "–" if value is None else f"{value:,}"
+
+
+def count(value: int, noun: str) -> str:
+    """Return how many of something.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import count
+    >>> count(1, "cell"), count(2300, "cell"), count(2, "loss")
+    ('1 cell', '2,300 cells', '2 losses')
+    """
+    ending = "" if value == 1 else "es" if noun.endswith("s") else "s"
+    return f"{value:,} {noun}{ending}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value; one too small to matter is only bounded.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import p_value
+    >>> p_value(0.0312), p_value(1e-9)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else number(value)
+
+
+def listed(names: Sequence[str]) -> Markup:
+    """Return names in bold, with commas and an "and".
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import listed
+    >>> str(listed(["a", "b", "<c>"]))
+    '<b>a</b>, <b>b</b> and <b>&lt;c&gt;</b>'
+    """
+    bold = [Markup("<b>{}</b>").format(name) for name in names]
+    return bold[0] if len(bold) == 1 else Markup("{} and {}").format(Markup(", ").join(bold[:-1]), bold[-1])
+
+
+def sign(outcome: int) -> Markup:
+    """Return the mark of a significant difference: the method's own view of the reference's outcome.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import sign
+    >>> "worse" in sign(1), "better" in sign(-1)
+    (True, True)
+    """
+    return _WORSE if outcome > 0 else _BETTER if outcome < 0 else _NEITHER
+
+
+def parameters(text: str) -> str:
+    """Return parameters in JSON as words.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import parameters
+    >>> parameters('{"alpha": 1.0, "scale": "unit"}'), parameters("{}")
+    ('alpha=1.0, scale=unit', 'defaults')
+    """
+    return ", ".join(f"{key}={value}" for key, value in json.loads(text).items()) or "defaults"
+
+
+def friedman_words(test: Friedman) -> str:
+    """Return Friedman's test in a few words.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import friedman
+    >>> from pmlkit.bench.formatting import friedman_words
+    >>> friedman_words(friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2]]))
+    'Friedman p = 0.097, 3 cases'
+    """
+    if math.isnan(test.p_value):
+        return "too few results to compare"
+    text = p_value(test.p_value)
+    return f"Friedman p {text if text.startswith('<') else f'= {text}'}, {count(test.n_cases, 'case')}"
+
+
+def verdict(word: str) -> Markup:
+    """Return the mark of a comparison with the paper.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.formatting import verdict
+    >>> "better" in verdict("better")
+    True
+    """
+    sign, colour = _VERDICTS.get(word, ("", ""))
+    return Markup('<span class="mark {}" title="{}">{}</span>').format(colour, word, sign)
+
+
+FILTERS = {
+    "verdict": verdict,
+    "number": number,
+    "signed": signed,
+    "whole": whole,
+    "count": count,
+    "p_value": p_value,
+    "parameters": parameters,
+    "sign": sign,
+    "friedman": friedman_words,
+}
+"""What the templates call."""
+
+
+def sentences(summary: Summary) -> list[Markup]:
+    """Return what a reader should know first, a sentence or two an item.
+
+    Parameters
+    ----------
+    summary : Summary
+
+    Returns
+    -------
+    items : list of Markup
+        HTML; names are escaped.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.summary import summarize
+    >>> from pmlkit.bench.formatting import sentences
+    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
+    >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
+    >>> print(sentences(summarize(cells))[0])
+    By one-error, <b>PMLLFC</b> ranks best over 1 case: mean rank 1.00 of 2 methods. But ...
+    """
+    items = [_winner(summary), _other_metrics(summary), _tests(summary), _cost(summary), _failed(summary)]
+    return [item for item in items if item]
+
+
+def _winner(summary: Summary) -> Markup:
+    main = summary.main
+    ranking, name = main.ranking, main.metric.name
+    ranked = [i for i in range(len(summary.methods)) if not math.isnan(ranking.ranks[i])]
+    if len(ranked) < 2:
+        mean = float(np.nanmean(main.mean)) if not np.isnan(main.mean).all() else math.nan
+        return Markup("Only {} has enough results to be judged: mean {} {}.").format(
+            listed([summary.methods[i] for i in ranked] or summary.methods[:1]), name, number(mean)
+        )
+    best = min(ranked, key=lambda i: ranking.ranks[i])
+    start = Markup("By {}, {} ranks best over {}: mean rank {} of {} methods. ").format(
+        name,
+        listed([summary.methods[best]]),
+        count(ranking.test.n_cases, "case"),
+        number(ranking.ranks[best], 2),
+        len(ranked),
+    )
+    if not ranking.test.p_value < summary.level:
+        return start + Markup("But the methods do not differ significantly ({}).").format(friedman_words(ranking.test))
+    near = [
+        summary.methods[i] for i in ranked if i != best and ranking.ranks[i] - ranking.ranks[best] < ranking.distance
+    ]
+    if not near:
+        return start + Markup("It is significantly ahead of all others (Nemenyi, critical distance {}).").format(
+            number(ranking.distance, 2)
+        )
+    return start + Markup("Not significantly behind (Nemenyi, critical distance {}): {}.").format(
+        number(ranking.distance, 2), listed(near)
+    )
+
+
+def _other_metrics(summary: Summary) -> Markup:
+    winners: dict[str, list[str]] = {}
+    for one in summary.metrics:
+        if one is not summary.main and (best := _best_ranked(one, summary.methods)):
+            winners.setdefault(best, []).append(one.metric.name)
+    if not winners or len(summary.methods) < 2:
+        return Markup("")
+    parts = [Markup("{} by {}").format(listed([name]), ", ".join(metrics)) for name, metrics in winners.items()]
+    return Markup("Best mean rank otherwise: {}.").format(Markup("; ").join(parts))
+
+
+def _best_ranked(one: MetricSummary, methods: Sequence[str]) -> str | None:
+    ranks = one.ranking.ranks
+    return None if np.isnan(ranks).all() else methods[int(np.nanargmin(ranks))]
+
+
+def _tests(summary: Summary) -> Markup:
+    totals = [
+        sum(getattr(rival, part) for one in summary.metrics for rival in one.comparisons)
+        for part in ("wins", "ties", "losses")
+    ]
+    if not sum(totals):
+        return Markup("")
+    return Markup("{} against the others, paired t-tests at {:g} % over all metrics: {}, {}, {}.").format(
+        listed([summary.reference]),
+        100 * (1 - summary.level),
+        count(totals[0], "win"),
+        count(totals[1], "tie"),
+        count(totals[2], "loss"),
+    )
+
+
+def _cost(summary: Summary) -> Markup:
+    known = [cost for cost in summary.costs if cost.fit_seconds == cost.fit_seconds]
+    if len(known) < 2:
+        return Markup("")
+    fast, slow = min(known, key=lambda c: c.fit_seconds), max(known, key=lambda c: c.fit_seconds)
+    return Markup("Fastest to fit is {} (median {} s), slowest {} ({} s).").format(
+        listed([fast.method]), number(fast.fit_seconds), listed([slow.method]), number(slow.fit_seconds)
+    )
+
+
+def _failed(summary: Summary) -> Markup:
+    n_failed = sum(cost.n_failed for cost in summary.costs)
+    if not n_failed:
+        return Markup("No cell failed.")
+    who = [cost.method for cost in summary.costs if cost.n_failed]
+    return Markup('{} of {} failed (<a href="#failures">why</a>): {}.').format(
+        f"{n_failed:,}", count(summary.n_cells, "cell"), listed(who)
+    )
