@@ -143,6 +143,8 @@ class CleanlabFilter(CandidateLogistic):
     True
     """
 
+    _cross_fits: ClassVar[bool] = False  # The scores are those of a model fitted on all rows.
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CandidateLogistic._parameter_constraints,
         "filter_by": [StrOptions(_FILTERS)],
