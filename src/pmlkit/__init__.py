@@ -7,11 +7,13 @@ if TYPE_CHECKING:
     from pmlkit.methods import (
         DRAMA,
         FPML,
+        NLR,
         PMLFP,
         PMLLC,
         PMLLFC,
         PMLLRS,
         PMLNI,
+        UPML,
         CandidateClassifier,
         CandidateLogistic,
         CleanlabFilter,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         ParticleMAP,
         ParticleVLS,
         RankSVM,
+        Schirn,
         make_classifier,
     )
 
@@ -28,11 +31,13 @@ __version__ = "0.1.0"
 __all__ = [
     "DRAMA",
     "FPML",
+    "NLR",
     "PMLFP",
     "PMLLC",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
+    "UPML",
     "CandidateClassifier",
     "CandidateLogistic",
     "CleaningResult",
@@ -43,6 +48,7 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Schirn",
     "__version__",
     "clean",
     "make_classifier",
