@@ -144,7 +144,9 @@ class UPML(BasePML):
     penalty_, normalize_
         What was chosen.
     n_iter_ : int
-    label_names_, classes_, n_features_in_, out_of_fold_scores_
+    out_of_fold_scores_ : array of shape (n_samples, n_labels)
+        Only with the square loss: each row's scores by the regression on the other rows.
+    label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
     Notes
@@ -202,6 +204,10 @@ class UPML(BasePML):
         return 0.0 if self.loss == "ranking" else 0.5
 
     @property
+    def _cross_fits(self) -> bool:  # type: ignore[override]
+        return self.loss == "square"
+
+    @property
     def _scores_are_probabilities(self) -> bool:  # type: ignore[override]
         return self.loss == "logistic"
 
@@ -223,7 +229,7 @@ class UPML(BasePML):
             intercept = centre - ridge.mean @ coef
         self.coef_, self.intercept_ = np.ascontiguousarray(coef.T), intercept
         progress.step("fit")
-        return Learned(confidence, scores, out_of_fold=self.loss == "square", n_iter=n_iter)
+        return Learned(confidence, scores, n_iter=n_iter)
 
     def _minimize(
         self, rows: Any, relevance: FloatArray, coef: FloatArray, centre: FloatArray, penalty: float
