@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult, LabelCleaner, clean
+    from pmlkit.data import Table, open_table
     from pmlkit.methods import (
         DRAMA,
         FPML,
@@ -43,11 +44,14 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Table",
     "__version__",
     "clean",
     "make_classifier",
+    "open_table",
 ]
 
+_DATA = frozenset({"Table", "open_table"})
 _CLEANING = frozenset({"CleaningResult", "LabelCleaner", "clean"})
 
 
@@ -57,6 +61,10 @@ def __getattr__(name: str) -> Any:
         from pmlkit import cleaning
 
         return getattr(cleaning, name)
+    if name in _DATA:
+        from pmlkit import data
+
+        return getattr(data, name)
     if name in __all__:
         from pmlkit import methods
 

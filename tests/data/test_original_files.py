@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pmlkit.data.home import data_home
-from pmlkit.data.reading import read, write
+from pmlkit.data import read, write
 from pmlkit.exceptions import DataError
 
 HOME = data_home()
