@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["DataError", "PMLWarning"]
+__all__ = ["DataError", "MethodError", "PMLWarning"]
 
 
 def _keyword(option: str, value: str | None) -> str:
@@ -72,6 +72,22 @@ class DataError(_Message, ValueError):
     >>> error.option, error.column
     ('sep', 'tags')
     """
+
+
+class MethodError(ValueError):
+    """A method, or a parameter of one, that does not exist or has a wrong value.
+
+    Parameters
+    ----------
+    message : str
+        One sentence with the remedy.
+    word : str
+        The name of the method or parameter that is wrong.
+    """
+
+    def __init__(self, message: str, word: str = "") -> None:
+        super().__init__(message)
+        self.word = word
 
 
 class PMLWarning(_Message, UserWarning):

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -15,15 +15,14 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ranking.hinge import candidate_cost
 from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
 from pmlkit.numerics.centered import CenteredRows, centered_rows
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
 __all__ = [
     "Alternation",
+    "ConfidenceProblem",
     "ConfidenceRanker",
-    "ConfidenceTerm",
     "LinearRanker",
     "alternate",
     "candidate_indicator",
@@ -98,14 +97,17 @@ class LinearRanker(BasePML):
         return coef
 
 
-class ConfidenceTerm(Protocol):
-    """What a method asks of the confidences, beyond a small loss."""
+class ConfidenceProblem(Protocol):
+    """A ranking loss weighted by confidences, and what else a method asks of the confidences."""
 
-    def penalty(self, confidence: FloatArray) -> float:
-        """Return R(P)."""
+    def pairs(self, confidence: FloatArray) -> tuple[BoolArray, FloatArray]:
+        """Return the positive labels and the weight of each positive's pairs, for given confidences."""
 
-    def minimizer(self, confidence: FloatArray, cost: FloatArray) -> FloatArray:
-        """Return the P with the smallest ``(P * cost).sum() + R(P)``, given the present confidences."""
+    def chosen(self, confidence: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return the best confidences for the scores of a model; `confidence` are the present ones."""
+
+    def objective(self, model_value: float, confidence: FloatArray) -> float:
+        """Return the whole objective; `model_value` is half the squared coefficients plus the weighted loss."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,9 @@ class Alternation:
     Attributes
     ----------
     solution : RankingSolution
-    confidence : array of shape (n_rows, n_labels)
-    objective : array of shape (2 * n_iter + 1,)
-        The objective after the first model, and then after every confidence step and every model.
+    confidence : array of shape (n_samples, n_labels)
+    objective : array of shape (n_iter + 1,)
+        The objective after each model.
     n_iter : int
         Confidence steps taken.
     """
@@ -131,53 +133,44 @@ class Alternation:
 def alternate(
     features: CenteredRows,
     is_candidate: BoolArray,
-    weight: FloatArray,
-    term: ConfidenceTerm,
+    problem: ConfidenceProblem,
     *,
     tol: float = 1e-4,
     max_iter: int = 10,
     on_iteration: Callable[[], bool] = lambda: False,
 ) -> Alternation:
-    r"""Minimise over a linear model and over confidences in turn, starting with confidence one.
-
-    .. math::
-
-        \min_{W, P} \; \tfrac12 \|W\|_F^2 + \sum_i \sum_{j \in S_i} u_{ij}\, p_{ij} \sum_{k \notin S_i} \xi_{ijk} + R(P)
+    r"""Learn a linear model and confidences in turn, starting with confidence one for every candidate.
 
     Parameters
     ----------
     features : CenteredRows
-    is_candidate : bool array of shape (n_rows, n_labels)
-    weight : array of shape (n_rows, n_labels)
-        The weight u of a candidate's pairs when its confidence is one; 0 off the candidates.
-    term : ConfidenceTerm
-        The term R, and how to minimise over P for given costs of the candidates.
+    is_candidate : bool array of shape (n_samples, n_labels)
+    problem : ConfidenceProblem
     tol : float, default=1e-4
-        Relative duality gap of the last model. Models on the way are rougher, but never
-        worse than the one before.
+        Relative duality gap of the last model. Earlier models are solved less exactly, but are never
+        worse than the one they start from.
     max_iter : int, default=10
-        Confidence steps at the most; fewer when the confidences settle.
+        Maximum number of confidence steps; fewer when the confidences or the objective settle.
     on_iteration : callable, optional
         Called after each iteration; stop when it returns True.
     """
 
-    def fitted(weight: FloatArray, tol: float, start: RankingSolution | None = None) -> RankingSolution:
-        return solve_ranking_svm(features, is_candidate, weight, tol=tol, max_iter=_MAX_STEPS, start=start)
+    def fitted(confidence: FloatArray, tol: float, start: RankingSolution | None = None) -> RankingSolution:
+        positive, weight = problem.pairs(confidence)
+        return solve_ranking_svm(features, positive, weight, tol=tol, max_iter=_MAX_STEPS, start=start)
 
     rough = max(tol, _ROUGH_GAP)
     confidence: FloatArray = is_candidate.astype(np.float64)
-    solution = fitted(weight, rough)
-    objective = [solution.objective[-1] + term.penalty(confidence)]
+    solution = fitted(confidence, rough)
+    objective = [problem.objective(solution.objective[-1], confidence)]
     for n_iter in range(1, max_iter + 1):
-        last = confidence
-        cost = weight * candidate_cost(solution.scores, is_candidate)
-        confidence = term.minimizer(last, cost)
-        penalty = term.penalty(confidence)
-        size = 0.5 * float(np.vdot(solution.coef, solution.coef))
-        objective.append(size + float(np.vdot(confidence, cost)) + penalty)
-        stop = on_iteration() or n_iter == max_iter or bool(np.abs(confidence - last).max() <= _SETTLED)
-        solution = fitted(weight * confidence, tol if stop else rough, solution)
-        objective.append(solution.objective[-1] + penalty)
+        last, confidence = confidence, problem.chosen(confidence, solution.scores)
+        settled = bool(np.abs(confidence - last).max() <= _SETTLED)
+        if n_iter > 2:
+            settled |= bool(abs(objective[-1] - objective[-2]) <= tol * abs(objective[-1]))
+        stop = on_iteration() or n_iter == max_iter or settled
+        solution = fitted(confidence, tol if stop else rough, solution)
+        objective.append(problem.objective(solution.objective[-1], confidence))
         if stop:
             break
     return Alternation(solution, confidence, np.asarray(objective), n_iter)
@@ -187,33 +180,28 @@ class ConfidenceRanker(LinearRanker):
     """Base of methods that learn a linear ranking and the confidences of its pairs in turn."""
 
     C1: float
-    C2: float
-    C3: float
-    pair_average: bool
+    variant: Literal["printed", "convex"]
+    reward: float
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearRanker._parameter_constraints,
         "C1": [Interval(Real, 0, None, closed="neither")],
-        "C2": [Interval(Real, 0, None, closed="left")],
-        "C3": [Interval(Real, 0, None, closed="left")],
-        "pair_average": ["boolean"],
+        "variant": [StrOptions({"printed", "convex"})],
+        "reward": [Interval(Real, 0, None, closed="left")],
     }
 
     @abstractmethod
-    def _term(self, X: Features, is_candidate: BoolArray) -> ConfidenceTerm:
-        """Return the term R(P)."""
+    def _problem(self, X: Features, is_candidate: BoolArray) -> ConfidenceProblem:
+        """Return the problem that the parameters describe."""
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
         X = self._scaled_training_rows(X)
         is_candidate = candidate_indicator(Y)
-        n_others = (~is_candidate).sum(axis=1, keepdims=True)
-        per_pair = self.C1 / np.maximum(n_others, 1) if self.pair_average else self.C1
         features = centered_rows(X)
         found = alternate(
             features,
             is_candidate,
-            per_pair * is_candidate,
-            self._term(X, is_candidate),
+            self._problem(X, is_candidate),
             tol=self.tol,
             max_iter=self.max_iter,
             on_iteration=lambda: progress.step("confidences"),

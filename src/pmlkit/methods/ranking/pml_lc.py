@@ -1,21 +1,37 @@
-"""PML-lc: a ranking loss weighted by confidences that are alike for labels that go together."""
+"""PML-lc: a ranking loss weighted by confidences, which labels that occur together support in each other."""
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.utils._param_validation import Interval
 
-from pmlkit._typing import BoolArray, FloatArray, IntArray
-from pmlkit.methods.ranking.alternation import ConfidenceRanker, ConfidenceTerm
-from pmlkit.methods.ranking.row_programs import solve_row_programs
+from pmlkit._typing import BoolArray, FloatArray
+from pmlkit.methods.ranking.alternation import ConfidenceProblem, ConfidenceRanker
+from pmlkit.methods.ranking.convex import LabelCorrelation
+from pmlkit.methods.ranking.printed import PrintedProblem
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["PMLLC", "LabelCorrelation", "candidate_similarity"]
+__all__ = ["PMLLC", "candidate_similarity", "co_occurrence"]
+
+
+def co_occurrence(is_candidate: BoolArray) -> FloatArray:
+    """Return the share of rows in which both labels are candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.ranking.pml_lc import co_occurrence
+    >>> co_occurrence(np.array([[True, True], [True, False], [False, True], [False, True]]))
+    array([[0.5 , 0.25],
+           [0.25, 0.75]])
+    """
+    table = is_candidate.astype(np.float64)
+    return np.asarray(table.T @ table / len(table))
 
 
 def candidate_similarity(is_candidate: BoolArray) -> FloatArray:
-    """Return how often labels are candidates together: the cosine of their columns, 0 on the diagonal.
+    """Return the cosine of the labels' candidate columns, 0 on the diagonal.
 
     Examples
     --------
@@ -32,126 +48,70 @@ def candidate_similarity(is_candidate: BoolArray) -> FloatArray:
     return np.asarray(similarity)
 
 
-@dataclass(frozen=True)
-class _SameSize:
-    """Rows with equally many candidates: the cells, and the Laplacian of each row's candidates."""
-
-    row: IntArray
-    label: IntArray
-    laplacian: FloatArray
-
-
-@dataclass(frozen=True)
-class LabelCorrelation:
-    """The term R(P) of PML-lc: labels that go together have similar confidences.
-
-    ``R(P) = sum_i ( smoothness * sum_{j < k in S_i} c_jk (p_ij - p_ik)^2 - reward * sum_j p_ij )``.
-
-    Attributes
-    ----------
-    is_candidate : bool array of shape (n_rows, n_labels)
-    similarity : array of shape (n_labels, n_labels)
-        The c, symmetric, not negative.
-    smoothness, reward : float
-    """
-
-    is_candidate: BoolArray
-    similarity: FloatArray
-    smoothness: float
-    reward: float
-
-    def penalty(self, confidence: FloatArray) -> float:
-        """Return R(P)."""
-        total = -self.reward * float(confidence.sum())
-        for group in self._groups:
-            p = confidence[group.row[:, None], group.label]
-            total += self.smoothness * float(np.einsum("ij,ijk,ik->", p, group.laplacian, p, optimize=True))
-        return total
-
-    def minimizer(self, confidence: FloatArray, cost: FloatArray) -> FloatArray:
-        """Return the best P: a convex quadratic program over ``0 <= p <= 1, sum p >= 1`` in each row."""
-        best = np.zeros_like(confidence)
-        for group in self._groups:
-            cells = group.row[:, None], group.label
-            curvature = 2.0 * self.smoothness * group.laplacian
-            best[cells] = solve_row_programs(cost[cells] - self.reward, curvature, confidence[cells])
-        return best
-
-    @cached_property
-    def _groups(self) -> list[_SameSize]:
-        sizes = self.is_candidate.sum(axis=1)
-        first = np.cumsum(sizes) - sizes
-        label_of_cell = np.nonzero(self.is_candidate)[1]
-        groups = []
-        for size in np.unique(sizes):
-            row = np.flatnonzero(sizes == size)
-            label = label_of_cell[first[row][:, None] + np.arange(size)]
-            laplacian = -self.similarity[label[:, :, None], label[:, None, :]]
-            diagonal = np.arange(size)
-            laplacian[:, diagonal, diagonal] -= laplacian.sum(axis=2)
-            groups.append(_SameSize(row, label, laplacian))
-        return groups
-
-
 class PMLLC(ConfidenceRanker):
-    r"""PML-lc: a ranking weighted by confidences, alike for labels that go together.
-
-    A linear ranking in which only confident candidates must stand above the other labels, and
-    in which a candidate is confident when it ranks well and when candidates that often come with it are confident:
+    r"""PML-lc: a ranking weighted by confidences, which labels that occur together support in each other.
 
     .. math::
 
-        \min_{W, b, P} \; \tfrac12 \sum_k \|w_k\|^2
-            + \sum_i \sum_{j \in S_i} p_{ij} \Bigl( \frac{C_1}{|\bar S_i|} \sum_{k \notin S_i} \xi_{ijk} - C_3 \Bigr)
-            + C_2 \sum_i \sum_{j < k \in S_i} c_{jk} (p_{ij} - p_{ik})^2,
-        \qquad 0 \le p_{ij} \le 1, \quad \sum_j p_{ij} \ge 1,
+        \min_{W, b, P} \; \sum_k \|w_k\|^2
+            + C_1 \sum_i \frac{1}{\gamma_i} \sum_{k, l} \max(0, p_{ik} - p_{il})\, \xi_{ikl}
+            - C_2 \sum_i \sum_{k, l \in S_i} s_{kl} p_{ik} p_{il},
+        \qquad 0 \le p_{ik} \le 1, \quad \sum_k p_{ik} \ge 1,
 
-    with :math:`\xi_{ijk} = \max(0,\, 1 - f_j(x_i) + f_k(x_i))` and :math:`c_{jk}` the cosine of the
-    candidates' columns. Model and confidences are minimised in turn, each exactly.
+    with confidences P on the candidates :math:`S_i`, slacks :math:`\xi_{ikl}` of the scores' margins
+    :math:`f_k(x_i) - f_l(x_i) \ge 1`, :math:`\gamma_i = |S_i| |\bar S_i| + |S_i|^2 / 2`, and :math:`s_{kl}` the share
+    of rows in which both labels are candidates. Model and confidences are learned in turn.
 
     Parameters
     ----------
     C1 : float, default=1.0
-        Weight of the ranking loss.
-    C2 : float, default=0.05
-        Weight of the similarity of confidences: the larger, the more evenly a row spreads its confidence.
-    C3 : float, default=0.0
-        Reward of confidence. With 0 the confidences of a row sum to one; otherwise candidates that
-        cost less are trusted in full.
-    pair_average : bool, default=True
-        Average a candidate's loss over the row's other labels, as in the formula. False: sum it.
+        Weight of the ranking loss; the published value.
+    C2 : float, optional
+        Weight of the co-occurrence of labels. Default: 0.1, or 0.05 for the convex variant. The paper
+        searches 1 to 10; see Notes.
+    variant : {"printed", "convex"}, default="printed"
+        The problem above, or a convex relative: only pairs of a candidate and another label count, and the last term
+        is :math:`C_2 \sum_i \sum_{j < k} c_{jk} (p_{ij} - p_{ik})^2` with the cosine c of the candidate columns, see
+        :mod:`pmlkit.methods.ranking.convex`.
+    reward : float, default=0.0
+        Only of the convex variant: a reward per unit of confidence. With 0 the confidences of a row sum to one.
     normalize : {"unit", "standard"} or None, default=None
         Scale rows to unit length, or divide columns by their standard deviation, or neither.
     tol : float, default=1e-4
         Relative duality gap of the last model.
     max_iter : int, default=10
-        How often confidences are chosen anew at the most. It ends earlier when they settle.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+        Maximum number of rounds; fewer when confidences or objective settle.
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
-        P.
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        P. As printed, a row trusts some of its candidates and all of them equally: with 1, or with one over their
+        number.
     coef_ : array of shape (n_labels, n_features)
         A single label has two rows, for its presence and its absence.
     intercept_ : array of shape (n_labels,)
         They sum to zero.
     duality_gap_ : float
-        How near the last model is to the best one for its confidences at least, relative to its objective.
-    objective_ : array
-        After the first model, and then after each choice of confidences and each model. Never rises.
+        Relative duality gap of the last model, for its confidences.
+    objective_ : array of shape (n_iter_ + 1,)
+        After each model.
     n_iter_ : int
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
     Notes
     -----
-    A reconstruction: no program of the authors is public. From the paper [1]_ come the loss weighted by
-    confidences, the term of label correlations, the constraints on P, the alternation and the three trade-offs.
-    Ours are the averages over pairs (which make the defaults independent of the number of labels), the cosine,
-    the exact form of the reward and the defaults, which were chosen on made-up data. Rows whose labels are all
-    candidates have confidences but no pairs.
+    The problem is that of the paper [1]_, equations 1 to 5. The paper does not say how P starts (here: 1 on all
+    candidates) and means by ``co-occurrence rate'' something that it does not define (here: the share of rows). In
+    the confidence step the slacks are not cut at zero, as printed; therefore the objective may rise. That step has a
+    closed form but for the correlation, and is exact for rows with at most ten candidates, see
+    :mod:`pmlkit.methods.ranking.printed`.
+
+    The co-occurrence term grows with the number of trusted candidates and the loss of a row does not: from about
+    ``C2 = 0.2`` on all candidates are trusted, and the method is :class:`RankSVM`. With the published 1 to 10 this
+    was so on all data that were tried.
 
     References
     ----------
@@ -159,21 +119,26 @@ class PMLLC(ConfidenceRanker):
 
     Examples
     --------
+    >>> from pmlkit import PMLLC
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.ranking.pml_lc import PMLLC
     >>> strips = load_digit_strips(200, random_state=0)
     >>> model = PMLLC(normalize="unit").fit(strips.X, strips.Y)
-    >>> model.label_confidence_.sum(axis=1)[:3].round(6)
-    array([1., 1., 1.])
+    >>> bool(model.label_confidence_.sum(axis=1).min() >= 1 - 1e-9)
+    True
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ConfidenceRanker._parameter_constraints,
+        "C2": [Interval(Real, 0, None, closed="left"), None],
+    }
 
     def __init__(
         self,
         *,
         C1: float = 1.0,
-        C2: float = 0.05,
-        C3: float = 0.0,
-        pair_average: bool = True,
+        C2: float | None = None,
+        variant: Literal["printed", "convex"] = "printed",
+        reward: float = 0.0,
         normalize: Normalize = None,
         tol: float = 1e-4,
         max_iter: int = 10,
@@ -181,12 +146,16 @@ class PMLLC(ConfidenceRanker):
     ) -> None:
         self.C1 = C1
         self.C2 = C2
-        self.C3 = C3
-        self.pair_average = pair_average
+        self.variant = variant
+        self.reward = reward
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
         self.threshold = threshold
 
-    def _term(self, X: Any, is_candidate: BoolArray) -> ConfidenceTerm:
-        return LabelCorrelation(is_candidate, candidate_similarity(is_candidate), self.C2, self.C3)
+    def _problem(self, X: Any, is_candidate: BoolArray) -> ConfidenceProblem:
+        if self.variant == "convex":
+            smoothness = 0.05 if self.C2 is None else self.C2
+            return LabelCorrelation(is_candidate, self.C1, self.reward, candidate_similarity(is_candidate), smoothness)
+        weight = 0.1 if self.C2 is None else self.C2
+        return PrintedProblem(is_candidate, self.C1, correlation=weight * co_occurrence(is_candidate))

@@ -72,7 +72,8 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> X = np.array([[0.0], [1.0], [1.0]])
+    >>> from pmlkit.methods.ranking.rank_svm import kernel_map
+    >>> X = np.array([[0.0], [1.0], [1.0]])
     >>> features = kernel_map(X, 0.5, 10).features(X)
     >>> (features @ features.T).round(4)
     array([[1.    , 0.6065, 0.6065],
