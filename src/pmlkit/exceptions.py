@@ -10,7 +10,7 @@ def _keyword(option: str, value: str | None) -> str:
     return f"{option}={value or ''}"
 
 
-class _Message:
+class _Message(Exception):
     """A sentence for a person, and what it is about as attributes.
 
     The message names no option itself. Where one helps, `option`, `value` and `remedy` make a last sentence

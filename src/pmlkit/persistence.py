@@ -31,8 +31,8 @@ _TRUSTED = frozenset(
         "pmlkit.methods.clear_pml.label_correlations.LabelCorrelations",
         "pmlkit.methods.clear_pml.score_calibration.ScoreCalibration",
         "pmlkit.methods.clear_pml.feature_weighting.FeatureWeighting",
-        # A model of a table's own columns; its imputer remembers the type of its numbers.
-        "pmlkit.tables.model.TableModel",
+        # A model that was fitted to a table keeps how its columns became numbers; the imputer remembers their type.
+        "pmlkit.data.files.features.TableReader",
         "numpy.dtype",
     }
 )

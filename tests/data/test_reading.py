@@ -8,8 +8,8 @@ import stat
 import numpy as np
 import pytest
 
-from pmlkit.data.dataset import PMLDataset
 from pmlkit.data import read, write
+from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files import registry
 from pmlkit.data.files.registry import FORMATS
 from pmlkit.exceptions import DataError

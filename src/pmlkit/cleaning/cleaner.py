@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr
+from pmlkit._arrays import as_csr, is_table
 from pmlkit._typing import FloatArray
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.evidence import cross_fit
@@ -30,7 +30,7 @@ class _Validator(BaseEstimator):
 
 def clean(
     X: Any,
-    Y: Any,
+    Y: Any = None,
     *,
     method: Any = "auto",
     n_folds: int = 5,
@@ -47,8 +47,9 @@ def clean(
 
     Parameters
     ----------
-    X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        Numbers only; `pmlkit.tables` makes them of texts and categories.
+    X : array, sparse matrix or DataFrame of shape (n_rows, n_features), Table or PMLDataset
+        Numbers only; `pmlkit.open_table` makes them of texts and categories. A table or data set has its own labels,
+        names and media.
     Y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
         Candidates: 1 where a label was given to a row.
     method : "auto", name of a method, or estimator, default="auto"
@@ -80,6 +81,11 @@ def clean(
     >>> bool(0.2 < result.noise_rate_.overall.rate < 0.7)
     True
     """
+    if Y is None and is_table(X):
+        table, X, Y = X, X.X, X.Y
+        label_names = table.label_names if label_names is None else label_names
+        row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
+        media = table.media if media is None else media
     given = containers.describe(Y)
     names = label_names if label_names is not None else frame_names(Y) or given.names
     X, y = validate_data(

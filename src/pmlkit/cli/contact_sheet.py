@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pmlkit.cli.output import clean
+from pmlkit.cli.output import printable
 from pmlkit.data import PMLDataset
 from pmlkit.demo import Suspect
 
@@ -54,7 +54,7 @@ def draw_contact_sheet(data: PMLDataset, suspects: Sequence[Suspect], *, title: 
     figure = Figure(figsize=(_WIDTH, height), dpi=130, facecolor="white")
     FigureCanvasAgg(figure)
     left = _MARGIN / _WIDTH
-    figure.text(left, 1 - 0.42 / height, clean(title), fontsize=14, weight="bold", color=_INK, va="center")
+    figure.text(left, 1 - 0.42 / height, printable(title), fontsize=14, weight="bold", color=_INK, va="center")
     figure.text(left, 1 - 0.72 / height, _CAPTION_TEXT, fontsize=9, color=_MUTED, va="center")
     for number, suspect in enumerate(suspects):
         line, column = divmod(number, _COLUMNS)
@@ -85,6 +85,6 @@ def _draw(axis: Any, image: NDArray[np.uint8], data: PMLDataset, suspect: Suspec
 
 
 def _short(text: str, width: int) -> str:
-    text = clean(text)
+    text = printable(text)
     # A dollar sign would start a formula.
     return (text if len(text) <= width else text[: width - 1] + "…").replace("$", r"\$")

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pmlkit._measures import F1, FIVE, Measure
-from pmlkit.cli.output import clean, number, plain_table
+from pmlkit.cli.output import number, plain_table, printable
 
 __all__ = ["comparison", "listing"]
 
@@ -33,7 +33,7 @@ def comparison(results: Mapping[str, Mapping[str, float]], measures: Sequence[Me
             Text(number(found[measure.key]), style="bold green" if _is_best(measure, found, results) else "")
             for measure in measures
         ]
-        table.add_row(Text(clean(name)), *cells)
+        table.add_row(Text(printable(name)), *cells)
     return table
 
 

@@ -10,8 +10,8 @@ from pmlkit._files import replacing
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table
+from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

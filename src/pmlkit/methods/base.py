@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr
+from pmlkit._arrays import as_csr, is_table
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
@@ -93,12 +93,14 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         tags.target_tags.multi_output = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features), Table or PMLDataset
+            A table or data set has its own labels; the model then remembers its columns for
+            ``pmlkit.open_table(new, like=model)``.
         y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
             Candidate labels: 1 where a label was given to a row. A DataFrame's column names
             become `label_names_`. A row without any candidate is unlabelled. (With a single
@@ -115,6 +117,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @with_callbacks
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         self._validate_params()
+        table = X if y is None and is_table(X) else None
+        if table is not None:
+            X, y = table.X, table.Y
         given = labels.describe(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
@@ -148,6 +153,11 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
         self.classes_ = classes
         self.label_names_ = np.asarray(given.names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self.__dict__.pop("table_reader_", None)
+        if table is not None:
+            self.label_names_ = np.asarray(table.label_names, dtype=object)
+            if (reader := getattr(table, "table_reader", None)) is not None:
+                self.table_reader_ = reader
         self._labels_given_as = given.kind
         self._label_dtype = given.dtype
         # Same pattern as Y: rows that were left out have no candidates.
@@ -217,6 +227,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         )
 
     def _scores_checked(self, X: Any) -> FloatArray:
+        X = X.X if is_table(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = self._scores(as_csr(X) if sparse.issparse(X) else X)
         return _difference(scores) if self._paired else scores

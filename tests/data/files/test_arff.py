@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmlkit.data.files.arff_header import quote, read_header, unquote
 from pmlkit.data import read
+from pmlkit.data.files.arff_header import quote, read_header, unquote
 from pmlkit.exceptions import DataError, PMLWarning
 
 DENSE = """\
@@ -263,8 +263,8 @@ def test_a_label_of_the_xml_must_be_in_the_file(save):
 
 
 def test_a_name_for_a_feature_and_a_label_is_refused_on_writing(tmp_path):
-    from pmlkit.data.dataset import PMLDataset
     from pmlkit.data import write
+    from pmlkit.data.dataset import PMLDataset
 
     with pytest.raises(DataError, match="'a' names a feature and a label"):
         write(PMLDataset([[1.0]], [[1]], feature_names=["a"], label_names=["a"]), tmp_path / "x.arff")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from pmlkit.data import read, write
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files import npz
-from pmlkit.data import read, write
 from pmlkit.exceptions import DataError
 
 X = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.0]])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from pmlkit.data.dataset import PMLDataset
 from pmlkit.data import read, write
+from pmlkit.data.dataset import PMLDataset
 
 FORMATS = ["npz", "parquet", "csv", "tsv", "arff", "libsvm", "csv.gz", "arff.bz2", "libsvm.gz"]
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pmlkit.data.dataset import PMLDataset
 from pmlkit.data import read, write
+from pmlkit.data.dataset import PMLDataset
 from pmlkit.exceptions import DataError
 
 POSTS = (

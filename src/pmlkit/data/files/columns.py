@@ -24,7 +24,7 @@ from pmlkit.data.files.own_columns import (
 from pmlkit.data.files.registry import parse_table
 from pmlkit.exceptions import DataError
 
-__all__ = ["own_layout", "read_delimited", "read_ids", "read_table"]
+__all__ = ["own_layout", "read_delimited", "read_ids", "read_table", "to_dataset"]
 
 
 def read_delimited(
@@ -83,7 +83,7 @@ def read_delimited(
     (('tag_red', 'tag_blue'), ('size',), (7, 8))
     """
     file = parse_table(source, delimiter=delimiter, encoding=encoding)
-    return _to_dataset(file, labels, truth, sep, id, media, ignore, missing)
+    return to_dataset(file, labels, truth, sep, id, media, ignore, missing)
 
 
 def read_table(
@@ -112,7 +112,7 @@ def read_table(
     >>> read_table(Source(pathlib.Path("r.parquet"), "r", stream, "parquet"), labels="tags").label_names
     ('blue', 'red')
     """
-    return _to_dataset(parse_table(source), labels, truth, sep, id, media, ignore, missing)
+    return to_dataset(parse_table(source), labels, truth, sep, id, media, ignore, missing)
 
 
 def own_layout(columns: Sequence[str]) -> dict[str, Any] | None:
@@ -129,7 +129,7 @@ def own_layout(columns: Sequence[str]) -> dict[str, Any] | None:
     }
 
 
-def _to_dataset(
+def to_dataset(
     file: TableFile,
     labels: Names | None,
     truth: Names | None,
@@ -139,6 +139,7 @@ def _to_dataset(
     ignore: Names,
     missing: Missing,
 ) -> PMLDataset:
+    """Return a table of numbers as a data set; the parameters are those of `read_delimited`."""
     if missing not in ("error", "mean", "zero"):
         raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
     names = file.columns
@@ -146,9 +147,9 @@ def _to_dataset(
     if own is not None:
         labels, truth = own["labels"], truth if truth is not None else own["truth"]
         id, media = id or own["id"], media or own["media"]
-    for option, column in (("id", id), ("media", media)):
+    for column in (id, media):
         if column is not None:
-            check_column(column, names, option)
+            check_column(column, names)
     ignored = set(select(names, ignore, option="ignore"))
     found = _read_labels(file, labels, sep, ignored, "labels")
     used = {*found.columns, *(name for name in (id, media) if name is not None)}

@@ -157,8 +157,8 @@ class DelimitedFile(TableFile):
                 k = next(k for k, cells in enumerate(rows) if len(cells) != n_columns)
                 line = 1 + _n_lines("".join(self._records[: chosen[k]]))
                 raise DataError(
-                    f"row {start + k} (line {line}) has {counted(len(rows[k]), 'cell')}, but the header names {n_columns} "
-                    "columns. Quote cells that contain the delimiter.",
+                    f"row {start + k} (line {line}) has {counted(len(rows[k]), 'cell')}, but the header names "
+                    f"{n_columns} columns. Quote cells that contain the delimiter.",
                     line=line,
                 )
             yield start, list(zip(*rows, strict=True))

@@ -120,9 +120,9 @@ def choose_columns(
     >>> chosen.text, chosen.numbers, chosen.left_out
     (('body',), ('size',), {'id': 'looks like an identifier'})
     """
-    for option, names in (("text", text), ("categories", categories), ("numbers", numbers)):
+    for names in (text, categories, numbers):
         for name in names:
-            check_column(name, file.columns, option)
+            check_column(name, file.columns)
             if name in other:
                 raise DataError(
                     f"the column {name!r} cannot be a feature: it holds labels or identifiers.", column=name
@@ -178,14 +178,15 @@ def _as_numbers(known: Sequence[Any], decimal_comma: bool) -> FloatArray | None:
 
 
 def find_identifier(file: TableFile, candidates: Sequence[str]) -> str | None:
-    """Return the column that names the rows: all different, and called ``id`` or the like, or the first of the file."""
-    likely = [name for name in candidates if _IDENTIFIER_NAME.match(name)]
-    likely += [name for name in candidates if name == file.columns[0] and name not in likely]
-    for name in likely:
-        values = file.cells([name])[name]
-        if any(isinstance(value, list | dict | float) or value in (None, "") for value in values[:_N_PEEKED]):
+    """Return the column that names the rows, all differently: called ``id`` or the like, or the first, if of names."""
+    for name in candidates:
+        is_named_so = _IDENTIFIER_NAME.match(name) is not None
+        if not is_named_so and name != file.columns[0]:
             continue
-        if len({str(value) for value in values}) == len(values) and None not in values:
+        values = file.cells([name])[name]
+        kind = _kind(values, file.decimal_comma)
+        is_one = kind.startswith(_IDENTIFIER) if is_named_so else kind == f"{_IDENTIFIER} or a name"
+        if (is_one or (is_named_so and kind == "category")) and len({str(value) for value in values}) == len(values):
             return name
     return None
 

@@ -20,7 +20,7 @@ from pmlkit.data.files.json_rows import dump_like
 from pmlkit.data.files.names import Names, as_names, excerpt, likely_labels, listing, select
 from pmlkit.exceptions import DataError, PMLWarning
 
-__all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "read_labels"]
+__all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
 
 logger = logging.getLogger(__name__)
 
@@ -327,8 +327,21 @@ def is_text(name: str) -> bool:
     return name.isascii() or not _SURROGATE.search(name)
 
 
+def note_names(labels: LabelColumns) -> None:
+    """Note names that are nearly the same, and those that were merged."""
+    if groups := near_equal(labels.names):
+        shown = "; ".join(" and ".join(repr(name) for name in group) for group in groups[:3])
+        more = f" (and {len(groups) - 3} more)" if len(groups) > 3 else ""
+        message = f"some labels have nearly the same name: {shown}{more}."
+        option = "merge_labels" if labels.is_set else None
+        logger.warning(PMLWarning(message, option=option, value="True", remedy=" to take them for one"))
+    if labels.merged:
+        merged = counted(len(labels.merged), "label name was", "label names were")
+        logger.warning("%s merged into another spelling.", merged)
+
+
 def check_learnable(labels: LabelColumns) -> None:
-    """Refuse labels from which nothing can be learned; note names that are nearly the same."""
+    """Refuse labels from which nothing can be learned."""
     n_labels = len(labels.names)
     if n_labels == 1:
         raise DataError(
@@ -342,14 +355,4 @@ def check_learnable(labels: LabelColumns) -> None:
             f"each of the {n_labels} labels in {labels.columns[0]!r} stands in one row only, so nothing can be learned "
             "from them: is this a column of identifiers or free text, or is another separator needed?",
             column=labels.columns[0],
-        )
-    if groups := near_equal(labels.names):
-        shown = "; ".join(" and ".join(repr(name) for name in group) for group in groups[:3])
-        more = f" (and {len(groups) - 3} more)" if len(groups) > 3 else ""
-        message = f"some labels have nearly the same name: {shown}{more}."
-        option = "merge_labels" if labels.is_set else None
-        logger.warning(PMLWarning(message, option=option, value="True", remedy=" to take them for one"))
-    if labels.merged:
-        logger.warning(
-            "%s merged into another spelling.", counted(len(labels.merged), "label name was", "label names were")
         )

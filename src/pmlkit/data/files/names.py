@@ -62,23 +62,21 @@ def select(names: Sequence[str], wanted: Names, what: str = "column", *, option:
             continue
         matches = {j for name, j in positions.items() if fnmatch.fnmatchcase(name, item)}
         if not matches:
-            raise _absent(item, names, what, option)
+            likely = [name for name in likely_labels(names) if option == "labels" and name not in as_names(wanted)]
+            raise _absent(item, names, what, likely)
         chosen |= matches
     return sorted(chosen)
 
 
-def check_column(name: str, columns: Sequence[str], option: str) -> str:
+def check_column(name: str, columns: Sequence[str]) -> str:
     """Return the name of a column that is there, or say which are."""
     if name not in columns:
-        raise _absent(name, columns, "column", option)
+        raise _absent(name, columns, "column", ())
     return name
 
 
-def _absent(name: str, names: Sequence[str], what: str, option: str | None) -> DataError:
-    hint = did_you_mean(name, names)
-    if not hint and option == "labels":
-        likely = likely_labels(names)
-        hint = f" Is it {likely[0]!r}?" if likely else ""
+def _absent(name: str, names: Sequence[str], what: str, likely: Sequence[str]) -> DataError:
+    hint = did_you_mean(name, names) or (f" Is it {likely[0]!r}?" if likely else "")
     return DataError(f"there is no {what} {name!r}.{hint} The {what}s are {listing(names)}.", column=name)
 
 

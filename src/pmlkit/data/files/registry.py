@@ -28,6 +28,7 @@ __all__ = [
     "TABLE_FORMATS",
     "Format",
     "compressed",
+    "find_format",
     "format_by_name",
     "open_file",
     "parse_table",
@@ -184,6 +185,19 @@ def format_by_name(path: str | os.PathLike[str]) -> str | None:
     """
     endings = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _OPENERS]
     return next((name for name, known in FORMATS.items() if endings and endings[-1] in known.suffixes), None)
+
+
+def find_format(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file, without notes; standard input, which can be read only once, counts as CSV."""
+    if str(path) == STANDARD_INPUT:
+        return "csv"
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        with open_file(path) as source:
+            return source.format
+    finally:
+        logger.disabled = before
 
 
 def _recognise(stream: BinaryIO, path: Path, is_stdin: bool) -> str:

@@ -18,8 +18,8 @@ from pmlkit._words import counted, did_you_mean
 from pmlkit.data._checks import as_indicator
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
-from pmlkit.data.files.base import TableFile
-from pmlkit.data.files.columns import own_layout, read_ids
+from pmlkit.data.files.base import TableFile, parse_numbers
+from pmlkit.data.files.columns import own_layout, read_ids, to_dataset
 from pmlkit.data.files.common import Missing
 from pmlkit.data.files.features import (
     FeatureColumns,
@@ -28,7 +28,7 @@ from pmlkit.data.files.features import (
     choose_columns,
     find_identifier,
 )
-from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, read_labels
+from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
 from pmlkit.data.files.names import Names, as_names, check_column, excerpt, select
 from pmlkit.data.files.own_columns import FEATURE_PREFIX, LABEL_PREFIX, TRUTH_PREFIX, label_key
 from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
@@ -38,6 +38,8 @@ from pmlkit.exceptions import DataError
 __all__ = ["Table", "open_table"]
 
 logger = logging.getLogger(__name__)
+
+_N_PEEKED = 1000
 
 
 def open_table(
@@ -146,9 +148,9 @@ def open_table(
         if own := own_layout(file.columns) if labels is None and like is None else None:
             truth, id = truth if truth is not None else own["truth"], id or own["id"]
             ignore = [*as_names(ignore), *([own["media"]] if own["media"] else [])]
-        for name, option in ((id, "id"), (images[0] if images else None, "images")):
+        for name in (id, images[0] if images else None):
             if name is not None:
-                check_column(name, file.columns, option)
+                check_column(name, file.columns)
         wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
         ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
     return Table(
@@ -241,7 +243,7 @@ class Table:
     def cells(self, column: str) -> Sequence[Any]:
         """Return a column as it stands in the file."""
         with self._named_errors():
-            return self._file.cells([check_column(column, self.columns, "column")])[column]
+            return self._file.cells([check_column(column, self.columns)])[column]
 
     @cached_property
     def _labels(self) -> LabelColumns:
@@ -249,8 +251,13 @@ class Table:
             if not self._like:
                 self._file.cells(name for name in self.columns if name not in self._ignored)  # in one go
             labels = read_labels(self._file, self._wanted, sep=self._sep, merge=self._merge)
-            check_learnable(labels)
+            note_names(labels)
             return labels
+
+    def check_labels(self) -> None:
+        """Refuse labels from which nothing can be learned: a single one, or none that stands in two rows."""
+        with self._named_errors():
+            check_learnable(self._labels)
 
     @property
     def Y(self) -> CSR:
@@ -293,7 +300,21 @@ class Table:
                 return FeatureColumns(reader.text, reader.categories, reader.numbers)
             if self._side != "none" and not any(self._named.values()):
                 return FeatureColumns()
-            return choose_columns(self._file, **self._named, other=self._no_features)
+            other = self._no_features | ({self.id_column} if self.id_column else set())
+            return choose_columns(self._file, **self._named, other=other)
+
+    @cached_property
+    def has_only_numbers(self) -> bool:
+        """Whether no feature column is named, and the first thousand rows of all that could be one are numbers."""
+        if any(self._named.values()) or self._side != "none" or self._like is not None:
+            return False
+        names = [name for name in self.columns if name not in self._no_features and name != self.id_column]
+        try:
+            for name, values in self._file.cells(names).items():
+                parse_numbers(values[:_N_PEEKED], name, decimal_comma=self._file.decimal_comma)
+        except DataError:
+            return False
+        return True
 
     @cached_property
     def id_column(self) -> str | None:
@@ -301,7 +322,8 @@ class Table:
         if self._id is not None:
             return self._id
         with self._named_errors():
-            taken = {*self.feature_columns.names, *self._no_features}
+            named = {name for names in self._named.values() for name in names}
+            taken = named | self._no_features | (set(self.feature_columns.names) if self._like is not None else set())
             return find_identifier(self._file, [name for name in self.columns if name not in taken])
 
     @cached_property
@@ -448,10 +470,22 @@ class Table:
         return found
 
     def to_dataset(self) -> PMLDataset:
-        """Return features, labels and names as a data set, which no longer knows the file."""
+        """Return features, labels and names as a data set, which no longer knows the file.
+
+        The columns of a table of numbers stay as they are, with their names, as `pmlkit.data.read` has them.
+        """
+        about = {"name": self.name.partition(".")[0], "provenance": f"read from {self.name} ({self.format})"}
+        if self.has_only_numbers:
+            labels = None if self.is_own else self._wanted
+            with self._named_errors():
+                data = to_dataset(
+                    self._file, labels, self._wanted_truth, self._sep, self.id_column, None, self._ignored,
+                    self._missing,
+                )  # fmt: skip
+            return data.replace(**about)
         return PMLDataset(
             self.X, self.Y, truth=self.truth, label_names=self.label_names, ids=self.row_names, media=self.media,
-            name=Path(self.name).name.partition(".")[0], provenance=f"read from {self.name} ({self.format})",
+            **about,
         )  # fmt: skip
 
     def write(self, path: str | os.PathLike[str], Y: Any = None, *, force: bool = False) -> None:

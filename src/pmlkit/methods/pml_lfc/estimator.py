@@ -209,7 +209,7 @@ class PMLLFC(BasePML):
         self.threshold = threshold
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters

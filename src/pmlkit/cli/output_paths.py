@@ -1,4 +1,4 @@
-"""Where results may go: never onto what they are made from."""
+"""Checks of output paths before the work begins: an input is never overwritten."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from pmlkit.cli.targets import check_output
+    >>> from pmlkit.cli.output_paths import check_output
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = pathlib.Path(folder, "table.csv")
     ...     _ = table.write_text("a")
