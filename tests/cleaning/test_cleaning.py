@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, ClearPML, MLkNN
+from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, calibration, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit
@@ -353,4 +353,4 @@ def test_label_cleaner_in_a_pipeline(strips):
 def test_label_cleaner_checks_its_parameters(strips):
     with pytest.raises(ValueError, match="precision"):
         LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
-    assert not hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
+    assert not hasattr(LabelCleaner(PMLLFC()), "predict_proba")

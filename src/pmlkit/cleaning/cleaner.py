@@ -12,14 +12,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr, is_table
+from pmlkit._labels import read_labels
 from pmlkit._typing import FloatArray
+from pmlkit._validation import as_ids, as_media
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.result import CleaningResult
-from pmlkit.data._checks import as_ids, as_media, frame_names
-from pmlkit.methods import labels as containers
 from pmlkit.methods import make_classifier
+from pmlkit.methods.base import model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -47,9 +48,9 @@ def clean(
 
     Parameters
     ----------
-    X : array, sparse matrix or DataFrame of shape (n_rows, n_features), Table or PMLDataset
-        Numbers only; `pmlkit.open_table` makes them of texts and categories. A table or data set has its own labels,
-        names and media.
+    X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        Numbers only; `pmlkit.open_table` makes them of texts and categories. Or a `Table` or `PMLDataset`, which has
+        its own labels, names and media.
     Y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
         Candidates: 1 where a label was given to a row.
     method : "auto", name of a method, or estimator, default="auto"
@@ -86,13 +87,19 @@ def clean(
         label_names = table.label_names if label_names is None else label_names
         row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
         media = table.media if media is None else media
-    given = containers.describe(Y)
-    names = label_names if label_names is not None else frame_names(Y) or given.names
-    X, y = validate_data(
-        _Validator(), X, Y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
+    labels = read_labels(Y, names=label_names)
+    names = label_names if label_names is not None else labels.names
+    X, candidates = validate_data(
+        _Validator(),
+        X,
+        labels.indicator,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        multi_output=True,
+        ensure_min_samples=2,
     )
     X = as_csr(X) if sparse.issparse(X) else X
-    candidates, _ = containers.indicator(y)
+    candidates = candidates.astype(np.float64)
     n_rows, n_labels = candidates.shape
     if n_labels == 1:
         raise ValueError(
@@ -133,7 +140,7 @@ def clean(
         media=as_media(media, n_rows),
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
-        given=given,
+        given=labels.format,
     )
 
 
@@ -213,6 +220,9 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.keep_at_least_one = keep_at_least_one
         self.n_folds = n_folds
         self.min_rows = min_rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return model_file_state(super().__getstate__(), ("result_",))
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

@@ -14,7 +14,7 @@ import typer
 from pmlkit._files import replacing
 from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.measures import listing
+from pmlkit.cli.metric_tables import listing
 from pmlkit.cli.models import MethodName, MethodParams, ModelFile, build_model, follow, load_model
 from pmlkit.cli.output import emit, fact_table, heading, printable, quoted, say
 from pmlkit.cli.output_paths import check_output

@@ -1,38 +1,47 @@
-"""What every method has in common: validation, containers, thresholds, confidences.
+"""Base class of all methods: validation, label formats, thresholds, confidences.
 
-A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and writes two
-functions on clean arrays, ``_fit`` and ``_scores``. Everything else is here, once.
+A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and implements two
+functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
 """
 
 import logging
 from abc import ABCMeta, abstractmethod
+from collections.abc import Collection
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr, is_table
+from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
+from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned", "labelled_rows", "writing_model_file"]
+__all__ = ["BasePML", "Learned", "labelled_rows", "model_file_state", "writing_model_file"]
 
 logger = logging.getLogger(__name__)
 
 writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
 """True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
 
-_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_skl_callbacks")
+_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
 _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 """From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
+
+
+def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    """Return the state of an estimator, for a model file without the attributes that only training needs."""
+    return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Learned:
     ----------
     confidence : array aligned with ``Y.data``
         How likely each candidate is true, in [0, 1].
-    scores : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
     out_of_fold : bool, default=False
@@ -77,6 +86,13 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     """Whether a single label is learned as two that exclude each other, "present" and "absent";
     scores are then the difference of the two. For methods that compare a row's labels."""
 
+    _scores_are_probabilities: ClassVar[bool] = False
+    """Whether the scores are probabilities: the method then has ``predict_proba``."""
+
+    _calibrates: ClassVar[bool] = False
+    """Whether ``predict_proba`` maps the scores to probabilities of the true labels, by a curve that is fitted
+    to the training scores and the confidences. Without it, the scores are returned as they are."""
+
     _many_small_products: ClassVar[bool] = True
     """Whether fits to few rows are quicker with one thread of linear algebra, because it is many small steps."""
 
@@ -98,14 +114,18 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features), Table or PMLDataset
-            A table or data set has its own labels; the model then remembers its columns for
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features), Table or PMLDataset
+            A table or data set has its own labels; of a table the model remembers the columns, for
             ``pmlkit.open_table(new, like=model)``.
-        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
-            Candidate labels: 1 where a label was given to a row. A DataFrame's column names
-            become `label_names_`. A row without any candidate is unlabelled. (With a single
-            label there are no unlabelled rows: 0 means that the label is absent. A 1-D `y` of
-            two classes is such a single label.)
+        y : candidate labels, in one of these formats
+            - an indicator of shape (n_samples, n_labels): array, sparse matrix or DataFrame of 0/1,
+              1 where a label was given to a row; a DataFrame's columns become `label_names_`;
+            - a list (or pandas or polars Series, or object array) that holds a list, tuple or set of
+              label names per row; the sorted names become `label_names_`;
+            - a 1-D array of two classes: a single label.
+
+            A row without any candidate is unlabelled. With a single label there are no unlabelled
+            rows: the label is absent where it is not given.
 
         Returns
         -------
@@ -120,12 +140,12 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         table = X if y is None and is_table(X) else None
         if table is not None:
             X, y = table.X, table.Y
-        given = labels.describe(y)
+        y, form, names = labels.describe(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
         )
         X = as_csr(X) if sparse.issparse(X) else X
-        Y, classes = labels.indicator(y)
+        Y, classes = labels.candidates(y, form)
         progress = Progress(self, self._n_tasks(Y), X, y)
         labelled = labelled_rows(Y)
         used = np.ones_like(labelled) if self._uses_unlabelled else labelled
@@ -152,14 +172,13 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             Y_used = Y
 
         self.classes_ = classes
-        self.label_names_ = np.asarray(given.names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self.label_names_ = np.asarray(names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
         self.__dict__.pop("table_reader_", None)
         if table is not None:
             self.label_names_ = np.asarray(table.label_names, dtype=object)
             if (reader := getattr(table, "table_reader", None)) is not None:
                 self.table_reader_ = reader
-        self._labels_given_as = given.kind
-        self._label_dtype = given.dtype
+        self._label_format = asdict(form)  # A dict, because model files hold plain types.
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
         has_candidates = labelled_rows(Y_used)
@@ -171,6 +190,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             natural_cut=0.0 if self._paired else self._natural_cut,
             weight=options["sample_weight"][has_candidates] if options else None,
         )
+        self._curve = (1.0, 0.0)
+        if self._calibrates and Y.shape[1] > 1:
+            self._curve = fit_curve(learned.scores[has_candidates], Y_used[has_candidates], learned.confidence)
         if learned.out_of_fold:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
@@ -184,47 +206,102 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if writing_model_file.get():
-            return {name: value for name, value in state.items() if name not in _NOT_IN_MODEL_FILES}
-        return state
+        return model_file_state(super().__getstate__(), _NOT_IN_MODEL_FILES)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Score every label for every row; higher means more likely.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
 
         Returns
         -------
-        scores : array of shape (n_rows, n_labels)
-            For a 1-D `y`: shape (n_rows,), with the threshold subtracted, as scikit-learn has it.
+        scores : array of shape (n_samples, n_labels)
+            Columns in the order of `label_names_`. For a 1-D `y`: shape (n_samples,), with the
+            threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
         scores = self._scores_checked(X)
-        return self._rule().margin(scores)[:, 0] if self._labels_given_as == "1d" else scores
+        return self._rule().margin(scores)[:, 0] if self._is_binary else scores
 
-    def predict(self, X: Any) -> Any:
-        """Give every row a set of labels.
+    @available_if(lambda self: self._scores_are_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of every label for every row.
+
+        Only methods whose scores are probabilities have this function. Methods that estimate which candidates
+        are true (ClearPML) return the probability that the label is true; methods that learn the candidates
+        as they are return the probability that the label would be given.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
 
         Returns
         -------
-        label_sets : indicator of shape (n_rows, n_labels)
-            In the same kind of container as the candidates that `fit` was given.
+        probabilities : array of shape (n_samples, n_labels)
+            Columns in the order of `label_names_`; a row need not sum to one, because it may have
+            several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        scores = self._scores_checked(X)
+        if self._is_binary:
+            return np.hstack([1.0 - scores, scores])
+        return calibrated(scores, self._curve) if self._calibrates and scores.shape[1] > 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Predict a set of labels for every row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        label_sets : labels of n_samples rows
+            In the format of the candidates that `fit` was given: an indicator in the same kind of
+            container, or the names per row.
         """
         check_is_fitted(self)
         scores = self._scores_checked(X)
         rule = self._rule()
-        if self._labels_given_as == "1d":
+        if self._is_binary:
             return self.classes_[(rule.margin(scores)[:, 0] > 0).astype(int)]
-        return labels.as_given(
-            rule.label_sets(scores), self._labels_given_as, self._label_dtype, self.label_names_, like=X
-        )
+        return in_format(rule.label_sets(scores), LabelFormat(**self._label_format), self.label_names_, like=X)
+
+    def predict_top_k(self, X: Any, k: int) -> tuple[Any, FloatArray]:
+        """Return the k best labels of every row, best first, and their scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        k : int
+            From 1 to the number of labels.
+
+        Returns
+        -------
+        names : k label names for each of the n_samples rows
+            A list of lists if `fit` was given names per row in a list; a DataFrame with the columns
+            ``"1"`` to ``str(k)`` (and the index of a pandas `X`) if it was given a DataFrame or Series;
+            otherwise an object array of shape (n_samples, k).
+        scores : array of shape (n_samples, k)
+            The values of `decision_function` for these labels. Equal scores are in the order of
+            `label_names_`.
+        """
+        check_is_fitted(self)
+        if self._is_binary:
+            raise ValueError("predict_top_k ranks several labels, but the model was fitted on a 1-D y: use predict.")
+        n_labels = len(self.label_names_)
+        if isinstance(k, bool) or k not in range(1, n_labels + 1):
+            raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
+        scores = self._scores_checked(X)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : int(k)]
+        names = ranked_names(self.label_names_[best], self._label_format["container"], like=X)
+        return names, np.take_along_axis(scores, best, axis=1)
+
+    @property
+    def _is_binary(self) -> bool:
+        return bool(self._label_format["container"] == "1d")
 
     def _scores_checked(self, X: Any) -> FloatArray:
         X = X.X if is_table(X) else X

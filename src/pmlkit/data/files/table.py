@@ -13,9 +13,9 @@ from scipy import sparse
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._files import check_target, replacing
+from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted, did_you_mean
-from pmlkit.data._checks import as_indicator
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
 from pmlkit.data.files.base import TableFile, parse_numbers
@@ -518,7 +518,7 @@ class Table:
 
     def _removed(self, Y: Any) -> Any:
         """Return which labels are gone, aligned with ``self.Y.data``."""
-        kept = as_indicator(Y)
+        kept = as_indicator(Y, names=self.label_names)
         if kept.shape != self.Y.shape:
             raise DataError(f"Y must have the shape {self.Y.shape} of the table's labels, got {kept.shape}.")
         here, there = (row_of_cells(m).astype(np.int64) * m.shape[1] + m.indices for m in (self.Y, kept))

@@ -15,7 +15,7 @@ from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.low_rank.low_rank_sparse import Penalties, split_low_rank_sparse
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-from pmlkit.numerics.spectral import Rotation, add_constant_column
+from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
 __all__ = ["PMLLRS"]
 
@@ -42,7 +42,7 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
     n_cells = Y.shape[0] * Y.shape[1]
     share = Y.nnz / n_cells
     size = linalg.norm(X.data if sparse.issparse(X) else X)
-    # Where all or no cells are candidates, as where X is zero, any small positive number will do.
+    # The bounds only matter where all or no cells are candidates, or X is zero.
     return float(_SHARE_W * np.sqrt(max(share * (1.0 - share), 1.0 / n_cells)) * (size or 1.0))
 
 
@@ -70,8 +70,8 @@ class PMLLRS(BasePML):
         \min_{W, U, V} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_*
             + \lambda_v \|V\|_1 \quad \text{so that} \quad Y = U + V .
 
-    U is the truth, V the noise. A candidate is suspected when the model's score for it lies more than
-    `lam_v` below one. The problem is convex and is solved to a proven accuracy.
+    U are the true labels, V the noise. A candidate counts as noise when the model's score for it lies more than
+    `lam_v` below one. The problem is convex and is solved to a certified accuracy.
 
     Parameters
     ----------
@@ -90,16 +90,16 @@ class PMLLRS(BasePML):
     fit_intercept : bool, default=True
         Add a constant feature, penalised like the others. The published problem has none.
     max_iter : int, default=1000
-        Iterations at the most.
+        Largest number of iterations.
     tol : float, default=1e-4
         Relative duality gap at which to stop: the objective is then at most this share above
         the best possible one.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         U on the candidates, clipped to [0, 1].
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
@@ -183,9 +183,9 @@ class PMLLRS(BasePML):
         X = scaled(X, self.normalize, self._scale)
         self.lam_w_ = automatic_lam_w(X, Y) if isinstance(self.lam_w, str) else float(self.lam_w)
         self.lam_u_ = automatic_lam_u(Y.shape, self.lam_v) if isinstance(self.lam_u, str) else float(self.lam_u)
-        rotation = Rotation(add_constant_column(X) if self.fit_intercept else X)
+        svd = ThinSVD(add_constant_column(X) if self.fit_intercept else X)
         found = split_low_rank_sparse(
-            rotation,
+            svd,
             Y.toarray(),
             Penalties(self.lam_w_, self.lam_u_, float(self.lam_v), self.box),
             max_iter=self.max_iter,
@@ -199,14 +199,14 @@ class PMLLRS(BasePML):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        coef = rotation.coefficients(found.coordinates)
+        coef = svd.coefficients(found.coordinates)
         self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
         self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
         self.gap_ = found.gap
         row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
-            scores=rotation.scores(found.coordinates),
+            scores=svd.scores(found.coordinates),
             objective=found.objective,
             n_iter=found.n_iter,
         )

@@ -1,4 +1,4 @@
-r"""PML-LFC: features and labels collaborate, confidences and predictor are learned together.
+r"""PML-LFC: label confidences and a linear predictor, learned together from features and labels.
 
 .. math::
 
@@ -51,14 +51,12 @@ class PMLLFC(BasePML):
     ----------
     alpha : float, default=10.0
         Weight of the predictor's nuclear norm, positive. The paper uses 10.
-    alpha_scale : {"paper", "frobenius"}, default="paper"
-        As printed, what an alpha does depends on the number of rows and the scale of the features.
-        With ``"frobenius"`` it is multiplied by a hundredth of the Frobenius norm of the (centred)
-        features, which cancels both.
-    fit_intercept : bool, default=False
-        Give each label a constant, outside the nuclear norm. The paper has none. Together with
-        ``alpha_scale="frobenius"`` it meets 36 of the paper's 40 figures instead of 30
-        (docs/methods/pml-lfc.md): recommended.
+    alpha_scale : {"frobenius", "paper"}, default="frobenius"
+        With ``"frobenius"``, alpha is multiplied by a hundredth of the Frobenius norm of the (centred)
+        features, so that its effect does not depend on the number of rows and the scale of the features.
+        ``"paper"`` takes alpha as it is.
+    fit_intercept : bool, default=True
+        Give each label an intercept, outside the nuclear norm. The paper has none.
     beta : float, default=10.0
         Weight of the similarity of pairs. The paper uses 10.
     row_sum_weight : float, default=10.0
@@ -70,20 +68,20 @@ class PMLLFC(BasePML):
         False is the ablation nJ: the confidences are learned first, without the predictor (run
         `max_iter` up and `tol` down to take them to convergence), then the predictor once.
     bandwidth : {"mean", "paper"} or float, default="mean"
-        Width of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
-        is n times larger, so that all rows are equally similar and features play no part.
+        Bandwidth of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
+        is n times larger, so that all rows are equally similar and features have no effect.
     normalize : {"unit", "standard"} or None, default="unit"
         Scale rows to unit length, or divide columns by their standard deviation, or neither (the
         paper says nothing, and alpha depends on the scale).
     kernel_approx : {"auto", "exact", "features"}, default="auto"
-        How products with the similarity are made: exactly (one kernel block a label), through a
+        How products with the similarity are computed: exactly (one kernel block per label), by a
         feature map of the kernel in linear time, or by size: exact up to 16.8 million kernel cells.
     row_sum : {"penalty", "simplex"}, default="penalty"
         Hold row sums to one by the penalty of the paper's update rule, or exactly, by projection.
     beta_scale : {"paper", "pairs"}, default="paper"
         With ``"pairs"`` beta is divided by the number of rows, so that the pairs of a row weigh as
-        much as the row's own fit; as printed, they outweigh it by about n and the confidences
-        hardly listen to the predictor.
+        much as the row's own fit; as printed, they outweigh it by a factor of about n and the predictor has
+        little effect on the confidences.
     max_iter : int, default=10
         Outer iterations: one step of the confidences and one of the predictor each.
     tol : float, default=1e-3
@@ -94,7 +92,7 @@ class PMLLFC(BasePML):
     warm_start : bool, default=False
         Start from the last solution and keep what alpha and beta do not change, when fitted again
         on the same data: for a grid of alpha and beta. Keeps the kernel blocks in memory.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         paper reports a Hamming loss but no threshold.
     random_state : int, Generator, RandomState or None, default=None
@@ -102,12 +100,12 @@ class PMLLFC(BasePML):
 
     Attributes
     ----------
-    coef_ : array of shape (n_features, n_labels)
-        The predictor, in the scale of the normalised features.
+    coef_ : array of shape (n_labels, n_features)
+        The predictor W, transposed, for the normalised features.
     intercept_ : array of shape (n_labels,)
         Zeros without `fit_intercept`.
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
-        P, cut at 1.
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        P, clipped to [0, 1].
     objective_ : array
         The objective at the start and after every half step; it never rises. (Of the pairs alone
         where ``joint=False``.)
@@ -126,6 +124,9 @@ class PMLLFC(BasePML):
 
     Notes
     -----
+    The defaults are one setting for all data with which 36 of the paper's 40 figures are met
+    (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
+
     Rows without candidates are left out: their confidences are all zero by definition, so they
     would only pull the predictor towards zero. Sparse features stay sparse.
 
@@ -145,7 +146,7 @@ class PMLLFC(BasePML):
     """
 
     _one_label_as_two: ClassVar[bool] = True
-    _many_small_products: ClassVar[bool] = False  # It says itself which parts have them.
+    _many_small_products: ClassVar[bool] = False  # `_fit` limits the threads of its parts itself.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -172,8 +173,8 @@ class PMLLFC(BasePML):
         self,
         *,
         alpha: float = 10.0,
-        alpha_scale: Literal["paper", "frobenius"] = "paper",
-        fit_intercept: bool = False,
+        alpha_scale: Literal["paper", "frobenius"] = "frobenius",
+        fit_intercept: bool = True,
         beta: float = 10.0,
         row_sum_weight: float = 10.0,
         similarity: Compare = "both",
@@ -187,7 +188,7 @@ class PMLLFC(BasePML):
         tol: float = 1e-3,
         w_tol: float = 1e-6,
         warm_start: bool = False,
-        threshold: str | float = "cardinality",
+        threshold: str | float = "size",
         random_state: RandomState = None,
     ) -> None:
         self.alpha = alpha
@@ -209,15 +210,35 @@ class PMLLFC(BasePML):
         self.threshold = threshold
         self.random_state = random_state
 
+    @classmethod
+    def as_printed(cls, **params: Any) -> Self:
+        """Return the method as the paper prints it: no intercept, alpha as it is.
+
+        The paper states no threshold; here it is ``"cardinality"``.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the class.
+
+        Examples
+        --------
+        >>> from pmlkit import PMLLFC
+        >>> PMLLFC.as_printed(beta=1.0)
+        PMLLFC(alpha_scale='paper', beta=1.0, fit_intercept=False,
+               threshold='cardinality')
+        """
+        return cls(**{"alpha_scale": "paper", "fit_intercept": False, "threshold": "cardinality", **params})
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
             Candidate labels, see :meth:`BasePML.fit`.
-        sample_weight : array of shape (n_rows,), optional
+        sample_weight : array of shape (n_samples,), optional
             A row of weight 2 counts as two equal rows, a row of weight 0 as none.
 
         Returns
@@ -252,7 +273,8 @@ class PMLLFC(BasePML):
             stop=progress.step,
             start=start,
         )
-        self.coef_, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+        coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+        self.coef_ = coefficients.T
         self.rank_ = solution.low_rank.rank
         self.bandwidth_ = data.width
         self.kernel_approx_ = data.similarity.chosen
@@ -260,13 +282,13 @@ class PMLLFC(BasePML):
         confidence = solution.state.confidence
         if self.warm_start:
             self._warm = (data, (solution.low_rank, confidence), self.row_sum)
-        scores = np.asarray(data.X @ self.coef_ + self.intercept_)
+        scores = np.asarray(data.X @ coefficients + self.intercept_)
         return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
 
     def _prepare(
         self, X: Features, Y: CSR, sample_weight: FloatArray | None
     ) -> tuple[Prepared, tuple[LowRankFit, FloatArray] | None]:
-        """Do all that alpha and beta do not change; with `warm_start`, only once for the same data."""
+        """Compute what does not depend on alpha and beta; with `warm_start`, only once for the same data."""
         key = None
         if self.warm_start:
             key = joblib.hash(
@@ -277,20 +299,20 @@ class PMLLFC(BasePML):
             )
             if hasattr(self, "_warm") and self._warm[0].key == key:
                 data, start, row_sum = self._warm
-                # A start from the other rule may lie where this one cannot leave.
+                # The result of the other rule may be a stationary point of this one.
                 return data, start if row_sum == self.row_sum else None
         rng = generator(self.random_state)
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
         with ThreadPoolExecutor(1) as beside:
-            with one_blas_thread():  # Of a core each, and neither needs the other.
+            with one_blas_thread():  # the two are independent: one core each
                 basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
                 width = self._width(X, weight, rng)
                 similarity = row_similarity(
                     X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
                 )
-            rotated = basis.result()  # What is left of it may now have all cores.
+            rotated = basis.result()  # the rest of it may use all cores
         return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key), None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
@@ -303,7 +325,7 @@ class PMLLFC(BasePML):
         return width * float(weight.sum()) if self.bandwidth == "paper" else width
 
     def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_ + self.intercept_)
+        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_.T + self.intercept_)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

@@ -18,9 +18,10 @@ from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
 from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.centered import centered_rows
 from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
+from pmlkit.numerics.spectral import centered_rows
 
 __all__ = ["KernelMap", "RankSVM", "kernel_map"]
 
@@ -93,11 +94,7 @@ def _kernel_width(X: Features, gamma: float | str) -> float:
     """Return gamma as a number; the words mean what they mean in scikit-learn."""
     if not isinstance(gamma, str):
         return float(gamma)
-    variance = 1.0
-    if gamma == "scale":
-        squares = X.multiply(X).mean() if sparse.issparse(X) else np.square(X).mean()
-        variance = float(squares - X.mean() ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return scale_gamma(X) if gamma == "scale" else 1.0 / X.shape[1]
 
 
 def _margin_confidence(scores: FloatArray, Y: CSR) -> FloatArray:
@@ -137,7 +134,7 @@ class RankSVM(LinearRanker):
         Relative duality gap to reach.
     max_iter : int, default=500
         Iterations of the solver at the most; a warning tells when they do not suffice.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 
