@@ -1,5 +1,10 @@
-"""pmlkit: learn from candidate labels, the scikit-learn way."""
+"""Partial multi-label learning with scikit-learn estimators: training rows carry candidate labels, some of them false.
 
+Start with :func:`open_table` for a file, :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from
+candidate labels.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,22 +56,22 @@ __all__ = [
     "open_table",
 ]
 
-_DATA = frozenset({"Table", "open_table"})
-_CLEANING = frozenset({"CleaningResult", "LabelCleaner", "clean"})
+_SUBMODULES = ("bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "testing")
+_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"} | {
+    "Table": "data",
+    "open_table": "data",
+}
+"""Where the names of `__all__` are that are not in `pmlkit.methods`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the methods when they are asked for: the command line's help must not wait for scikit-learn."""
-    if name in _CLEANING:
-        from pmlkit import cleaning
-
-        return getattr(cleaning, name)
-    if name in _DATA:
-        from pmlkit import data
-
-        return getattr(data, name)
+    """Import what is asked for, so that ``import pmlkit`` and the command line's help need no scikit-learn."""
+    if name in _SUBMODULES:
+        return import_module(f"pmlkit.{name}")
     if name in __all__:
-        from pmlkit import methods
-
-        return getattr(methods, name)
+        return getattr(import_module(f"pmlkit.{_OUTSIDE_METHODS.get(name, 'methods')}"), name)
     raise AttributeError(f"module 'pmlkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_SUBMODULES})

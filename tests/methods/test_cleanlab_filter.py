@@ -107,5 +107,5 @@ def test_missing_package_is_said_in_one_sentence(oracle, monkeypatch):
         return importlib.import_module(name, *args)
 
     monkeypatch.setattr(cleanlab_filter, "import_module", without_cleanlab)
-    with pytest.raises(ImportError, match="pip install cleanlab"):
+    with pytest.raises(ImportError, match=r"pip install 'pmlkit\[cleanlab\]'"):
         CleanlabFilter().fit(oracle.X, oracle.Y)

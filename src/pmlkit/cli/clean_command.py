@@ -194,12 +194,12 @@ def _cell_lines(result: "CleaningResult", cells: "IntArray", watch: Watch) -> It
     n_compared = max(_COMPARED_AT_LEAST, _COMPARED_PAIRS // result.Y.shape[0])
     for start in range(0, len(cells), _LOG_BLOCK):
         part = cells[start : start + _LOG_BLOCK]
-        sentences = result.sentences(part, n_similar=10 if start < n_compared else 0)
-        for cell, sentence in zip(part.tolist(), sentences, strict=True):
+        reasons = result.reasons(part, n_similar=10 if start < n_compared else 0)
+        for cell, reason in zip(part.tolist(), reasons, strict=True):
             row = int(result.rows[cell])
             name = row if result.row_names is None else result.row_names[row]
             label = result.label_names[int(result.Y.indices[cell])]
-            yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), sentence]
+            yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), reason.sentence()]
         watch.advance(len(part))
 
 
@@ -216,7 +216,7 @@ def _print(
     n_removed = int(removed.sum())
     overall = result.noise_rate_.overall
     touched = len(set(result.rows[removed].tolist()))
-    features = getattr(table, "features", [counted(result.X.shape[1], "feature")])
+    features = getattr(table, "features", [counted(table.X.shape[1], "feature")])
     chosen = getattr(table, "feature_columns", None)
     left_out = dict(chosen.left_out or {}) if chosen is not None else {}
     written = {kind: path for kind, path in outputs.given.items() if not (dry_run and path == outputs.output)}
@@ -231,7 +231,10 @@ def _print(
         "suspects": int((result.doubt > 0.5).sum()),
         "removed": n_removed,
         "rows_changed": touched,
-        "expected_precision": float(result.doubt[removed].mean()) if n_removed else None,
+        "random_mistakes": result.random_mistakes_.rate,
+        "random_mistakes_low": result.random_mistakes_.low,
+        "random_mistakes_high": result.random_mistakes_.high,
+        "advice": result.advice(precision=precision),
         "dry_run": dry_run,
         "method": result.method,
         "features": features,
@@ -245,36 +248,30 @@ def _print(
     if common.json:
         emit(facts, as_json=True)
         return
-    what = f"{counted(n_removed, 'label')} in {counted(touched, 'row')}"
     shown = {
         "rows": facts["rows"],
         "labels": f"{result.Y.nnz:,} given, of {counted(result.Y.shape[1], 'kind')}",
         "features": "; ".join(features),
         "judged by": result.method,
-        "probably wrong": f"about {_percent(overall.rate)} of the labels "
-        f"(between {_percent(overall.low)} and {_percent(overall.high)})",
-        "would remove" if dry_run else "removed": f"{what}, {_percent(float(result.doubt[removed].mean()))} of them "
-        "wrong by our estimate" if n_removed else f"{what}: none can be removed at a precision of {precision:g}",
+        "random mistakes": f"about {_percent(result.random_mistakes_)} of the labels "
+        f"(between {_percent(result.random_mistakes_.low)} and {_percent(result.random_mistakes_.high)})",
+        "all mistakes": f"between {_percent(overall.low)} and {_percent(overall.high)}, "
+        f"at a guess {_percent(overall)}",
+        "would remove" if dry_run else "removed": f"{counted(n_removed, 'label')} in {counted(touched, 'row')}",
+        "advice": result.advice(precision=precision),
     }  # fmt: skip
     if left_out:
         shown["not used"] = quoted(left_out, 6)
     suspects = plain_table("row", "label", "confidence", "why", right=(2,))
     top = result.top_suspects(_N_SHOWN)
-    for row, label, confidence, reasons in zip(
-        top["row"], top["label"], top["confidence"], top["reasons"], strict=True
-    ):
+    reasons = result.reasons(result.order[:_N_SHOWN])
+    for row, label, confidence, reason in zip(top["row"], top["label"], top["confidence"], reasons, strict=True):
         name = row if result.row_names is None else result.row_names[row]
         suspects.add_row(
             Text(printable(name)), Text(printable(label), style="bold"), Text(f"{confidence:.2f}"),
-            Text(printable(_short(reasons))),
+            Text(printable(reason.short)),
         )  # fmt: skip
     emit(facts, fact_table(shown | written), "", heading("The most suspicious labels"), suspects, as_json=False)
-
-
-def _short(reasons: str) -> str:
-    """Return the second reason, what similar rows have, which says most in least space."""
-    parts = reasons.split("; ")
-    return next((part for part in parts if "similar rows" in part), parts[0])
 
 
 def _percent(share: float) -> str:

@@ -55,9 +55,6 @@ class Learned:
     scores : array of shape (n_samples, n_labels)
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
-    out_of_fold : bool, default=False
-        Whether `scores` were made without the row's own labels; they are then kept as
-        ``out_of_fold_scores_``.
     objective : array, optional
         The trace of what the method minimises.
     n_iter : int, optional
@@ -66,7 +63,6 @@ class Learned:
 
     confidence: FloatArray
     scores: FloatArray
-    out_of_fold: bool = False
     objective: FloatArray | None = None
     n_iter: int | None = None
 
@@ -78,6 +74,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
     _uses_unlabelled: ClassVar[bool] = False
     """Whether rows without candidates reach ``_fit``; otherwise they are left out."""
+
+    _cross_fits: ClassVar[bool] = False
+    """Whether the scores of training rows are made without the row's labels, and kept as ``out_of_fold_scores_``."""
 
     _natural_cut: ClassVar[float] = 0.5
     """The score at which the method is undecided."""
@@ -193,11 +192,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         self._curve = (1.0, 0.0)
         if self._calibrates and Y.shape[1] > 1:
             self._curve = fit_curve(learned.scores[has_candidates], Y_used[has_candidates], learned.confidence)
-        if learned.out_of_fold:
+        if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
-        elif hasattr(self, "out_of_fold_scores_"):
-            del self.out_of_fold_scores_
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
         if learned.objective is not None:

@@ -1,6 +1,5 @@
 """Confident learning: drop the candidates that cleanlab flags, and fit again."""
 
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import StrOptions
 
 from pmlkit._arrays import row_of_cells
+from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.logistic import CandidateLogistic
@@ -30,12 +30,7 @@ _QUALITIES = {"self_confidence", "normalized_margin", "confidence_weighted_entro
 
 def _cleanlab(part: str) -> Any:
     """Return a module of cleanlab's multi-label tools."""
-    try:
-        return import_module(f"cleanlab.multilabel_classification.{part}")
-    except ImportError as error:
-        raise ImportError(
-            "CleanlabFilter needs the package cleanlab, which is not installed: run `pip install cleanlab`."
-        ) from error
+    return optional_import(f"cleanlab.multilabel_classification.{part}")
 
 
 def _label_lists(Y: CSR) -> list[list[int]]:
@@ -142,6 +137,8 @@ class CleanlabFilter(CandidateLogistic):
     >>> model.fit(strips.X, strips.Y).label_confidence_.nnz == strips.Y.nnz  # doctest: +SKIP
     True
     """
+
+    _cross_fits: ClassVar[bool] = False  # The scores are those of a model fitted on all rows.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CandidateLogistic._parameter_constraints,

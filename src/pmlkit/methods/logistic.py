@@ -193,6 +193,7 @@ class CandidateLogistic(BasePML):
     ('unit', 10.0, True)
     """
 
+    _cross_fits: ClassVar[bool] = True
     _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -245,7 +246,7 @@ class CandidateLogistic(BasePML):
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
         scores = expit(held_out_scores)
         row = row_of_cells(Y)
-        return Learned(confidence=scores[row, Y.indices], scores=scores, out_of_fold=True, n_iter=n_iter)
+        return Learned(confidence=scores[row, Y.indices], scores=scores, n_iter=n_iter)
 
     def _fit_labels(self, parallel: Parallel, X: Features, columns: Any) -> tuple[FloatArray, int]:
         fitted = parallel(
