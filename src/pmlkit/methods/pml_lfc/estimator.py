@@ -37,9 +37,6 @@ class PMLLFC(BasePML):
         \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
             + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}.
 
-    P are the confidences, W the predictor, :math:`A = S \circ C` the similarity of rows by features (a
-    Gaussian kernel) and by candidates (their cosine); H leaves out the diagonal.
-
     Parameters
     ----------
     alpha : float, default=10.0
@@ -117,6 +114,9 @@ class PMLLFC(BasePML):
 
     Notes
     -----
+    In the objective, P are the confidences and W the predictor. :math:`A = S \circ C` is the similarity of rows by
+    features (a Gaussian kernel) times that by candidates (their cosine), and H leaves out the diagonal.
+
     The defaults are one setting for all data with which 36 of the paper's 40 figures are met
     (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
 
