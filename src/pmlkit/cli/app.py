@@ -105,6 +105,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
             "pmlkit reproduce --quick --embedded",
             "pmlkit reproduce --quick --jobs 2",
             "pmlkit reproduce --jobs 2 --out reproduction",
+            "pmlkit reproduce pml-lc --quick",
         ),
     ),
 )
