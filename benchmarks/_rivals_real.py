@@ -1,11 +1,11 @@
 """The comparison of all methods on real data: cells, table, ranks and diagram; run by ``rivals.py``."""
 
 import csv
-import multiprocessing
+import signal
 import time
 import warnings
-from collections.abc import Iterable
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,60 +65,39 @@ def _text_split(name: str, split: int) -> Problem | None:
     return X, Y[train], words.transform(table["text"].iloc[test]), truth[test]
 
 
-class Worker:
-    """A process that fits methods to one problem after the other; it is replaced when a fit exceeds its budget."""
-
-    def __init__(self) -> None:
-        self._process: Any = None
-
-    def fit(self, name: str, split: int, n_rows: int, method: str, budget: float) -> dict[str, Any]:
-        """Return the cell, or a cell with a note that says why there is none."""
-        if self._process is None:
-            context = multiprocessing.get_context("spawn")
-            self._connection, child = context.Pipe()
-            self._process = context.Process(target=_serve, args=(child,), daemon=True)
-            self._process.start()
-            child.close()
-        try:
-            self._connection.send((name, split, n_rows, method))
-            self._connection.recv()  # the data are there: from here on the budget counts
-            if self._connection.poll(budget):
-                answer: dict[str, Any] = self._connection.recv()
-                return answer
-            self.end()
-            return {"note": f"ended after {budget:g} s"}
-        except (EOFError, ConnectionError):
-            self.end()
-            return {"note": "the process died"}
-
-    def end(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.join()
-            self._process = None
+class BudgetSpent(Exception):
+    """Raised when a fit has used its processor time."""
 
 
-def _serve(requests: Connection) -> None:
-    present: tuple[Any, Problem | None] = (None, None)
-    while True:
-        name, split, n_rows, method = requests.recv()
-        if present[0] != (name, split, n_rows):
-            present = (name, split, n_rows), problem(name, split, n_rows)
-        requests.send("ready")
-        requests.send({"note": "no data"} if present[1] is None else _cell(present[1], method))
+@contextmanager
+def budget_of(seconds: float) -> Iterator[None]:
+    """Raise BudgetSpent when the block has used so many seconds of processor time: a busy machine does not matter."""
+
+    def spent(*_: Any) -> None:
+        raise BudgetSpent
+
+    before = signal.signal(signal.SIGPROF, spent)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
-def _cell(parts: Problem, method: str) -> dict[str, Any]:
+def _cell(parts: Problem, method: str, budget: float) -> dict[str, Any]:
     X, Y, X_test, truth = parts
     model = all_methods()[method]()
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model.fit(X, Y)
+            with budget_of(budget):
+                model.fit(X, Y)
             seconds = time.process_time() - start
             found = evaluate(truth, model.decision_function(X_test), model.predict(X_test))
+        except BudgetSpent:
+            return {"note": f"ended after {budget:g} s"}
         except (ValueError, MemoryError, FloatingPointError) as error:
             return {"note": f"{type(error).__name__}: {error}"}
     return {"seconds": round(seconds, 2), "rows": X.shape[0]} | {name: round(found[name], 4) for name in METRICS}
@@ -131,19 +110,15 @@ def run(names: Iterable[str], methods: Iterable[str], n_splits: int, n_rows: int
     out.parent.mkdir(parents=True, exist_ok=True)
     if not done:
         out.write_text(",".join(COLUMNS) + "\n")
-    worker = Worker()
     for split in range(n_splits):
         for name in names:
-            for method in methods:
-                if (name, split, method) in done:
-                    continue
-                cell = {"data": name, "split": split, "method": method} | worker.fit(
-                    name, split, n_rows, method, budget
-                )
+            left = [method for method in methods if (name, split, method) not in done]
+            parts = problem(name, split, n_rows) if left else None
+            for method in left if parts is not None else []:
+                cell = {"data": name, "split": split, "method": method} | _cell(parts, method, budget)
                 with out.open("a", newline="") as file:
                     csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(cell)
                 print(f"  {split} {name:22} {method:20} {cell.get('average_precision', cell.get('note'))}", flush=True)
-    worker.end()
 
 
 def _read(path: Path) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@
 ``speed`` (the default) puts every method beside the program that it must keep up with, on 1,600 rows, 300 features and
 20 labels; jobs take turns, and medians are printed. ``real`` fits every method, with its defaults, to the paper's eight
 sets with 50 % uniform noise (Yeast: its own candidates) and to three text sets with real noise (folder ``realnoise``
-of the data folder), in a process that is replaced when the budget of a fit is spent. Cells go to a CSV file, and the
+of the data folder); a fit ends when its budget of processor time is spent. Cells go to a CSV file, and the
 same command continues an interrupted run. ``report`` prints the comparison, losses of ClearPML first, and draws the
 critical-difference diagram. ``yeast`` is ten-fold cross-validation on the original Yeast sets, whose published
 figures it prints. Seconds are processor time. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=_rivals_real.SETS, metavar="NAME")
     parser.add_argument("--splits", type=int, default=3, help="splits of each set (real)")
     parser.add_argument("--rows", type=int, default=10**9, help="training rows at the most (real)")
-    parser.add_argument("--budget", type=float, default=600.0, help="seconds of a fit (real)")
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of processor time of a fit (real)")
     parser.add_argument("--folds", type=int, default=10, help="how many of the ten folds to run (yeast)")
     parser.add_argument("--out", type=Path, default=Path("rivals.csv"), help="file of the cells (real, report)")
     parser.add_argument("--diagram", type=Path, help="SVG file of the critical-difference diagram (real, report)")

@@ -175,8 +175,8 @@ def _page(figures: pd.DataFrame, repeats: int, max_rows: int | None) -> str:
         "",
         f"Made by `pmlkit reproduce pml-lc`: means over {repeats} random 80/20 splits{rows}; ours / published where",
         "known. At most 15 labels (the most frequent), rows without labels dropped, candidate sets of a fixed size",
-        "(emotions 4, others 10). Hamming loss with the paper's label sets: as many labels per row as training rows have",
-        "true ones on average.",
+        "(emotions 4, others 10). Hamming loss with the paper's label sets: as many labels per row as training rows",
+        "have true ones on average.",
         "",
     ]
     for metric in reversed(METRICS):
