@@ -18,8 +18,9 @@ from sklearn.linear_model import LogisticRegression
 
 from _common import load
 from pmlkit.cleaning.calibration import TERMS, cell_terms, log_odds
-from pmlkit.cleaning.evidence import cross_fit, resolve_method
+from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.data import PMLDataset, load_digit_strips, make_pml, train_test_rows
+from pmlkit.methods import make_classifier
 
 SETS = (
     "emotions", "flags", "foodtruck", "genbase", "cal500", "scene", "yeast", "medical", "enron", "slashdot", "lost_pll",
@@ -117,7 +118,7 @@ def collect(names: tuple[str, ...], method: str) -> list[Case]:
         count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
         judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
         Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
-        evidence = cross_fit(resolve_method(method), noisy.X, Y)
+        evidence = cross_fit(make_classifier(method), noisy.X, Y)
         row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
         is_false = noisy.truth[:, judged].toarray()[row, Y.indices] == 0
         terms = cell_terms(evidence.scores, Y, evidence.confidence)

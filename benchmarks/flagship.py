@@ -23,12 +23,13 @@ from sklearn.preprocessing import normalize
 from _common import load, peak_memory, side_by_side
 from pmlkit import ClearPML
 from pmlkit.data import add_noise, make_pml, train_test_rows
-from pmlkit.methods import all_methods, clear_pml
+from pmlkit.methods import all_methods
+from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml.feature_weighting import possible_weightings
+from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
 from pmlkit.numerics.folds import content_folds
-from pmlkit.numerics.label_map import LabelMap
-from pmlkit.numerics.views import possible_weightings
 
 SETS = (
     *("flags", "foodtruck", "emotions", "genbase", "cal500", "medical", "lost_pll", "scene", "yeast", "slashdot"),
@@ -83,7 +84,9 @@ def measure_clear(X, Y, truth, X_test, truth_test, **options):
     scores = model.decision_function(X_test)
     found = evaluate(truth_test, scores, model.predict(X_test))
     labelled = np.diff(Y.indptr) > 0
-    rule = fit_threshold("f1", model.loo_scores_[labelled], Y[labelled], model.label_confidence_.data, natural_cut=0.5)
+    rule = fit_threshold(
+        "f1", model.out_of_fold_scores_[labelled], Y[labelled], model.label_confidence_.data, natural_cut=0.5
+    )
     found["micro_f1"] = evaluate(truth_test, scores, rule.label_sets(scores))["micro_f1"]
     found["cleaning_auc"] = cleaning_auc(truth, Y, model.label_confidence_)
     return found | {"seconds": seconds}, model
@@ -108,12 +111,12 @@ def measure_logistic(X, Y, truth, X_test, truth_test):
 def measure_logistic_on_features(model, X, Y, X_test, truth_test):
     """Return the ranking measures of logistic regression on ClearPML's own features."""
     labelled = np.diff(Y.indptr) > 0
-    kernel, view = model._kernel, model._view
+    kernel, view = model._kernel, model._weighting
     own = kernel(kernel.landmarks)
     values, vectors = np.linalg.eigh(own + 1e-9 * len(own) * np.eye(len(own)))
     kept = values > 1e-6 * values[-1]
     whiten = vectors[:, kept] / np.sqrt(values[kept])
-    rows, new = (kernel.times(view.rows(part), whiten) for part in (X[labelled], X_test))
+    rows, new = (kernel.times(view.transform(part), whiten) for part in (X[labelled], X_test))
     return evaluate(truth_test, one_vs_rest(rows, Y[labelled].toarray(), new))
 
 
@@ -209,9 +212,11 @@ def quality(table, rivals) -> None:
 
 ABLATIONS = {
     "all of it": {},
-    "no curve a label": {"fit_links": lambda scores, target: _Identity()},
-    "labels do not speak for each other": {"fit_label_map": lambda log_odds, target: _identity_map(log_odds.shape[1])},
-    "high estimates believed": {"believed": lambda n_true, n_candidates: n_true},
+    "no calibration per label": {"fit_calibration": lambda scores, target: _Identity()},
+    "labels do not speak for each other": {
+        "fit_label_correlations": lambda log_odds, target: _identity_map(log_odds.shape[1])
+    },
+    "high estimates not shrunk": {"shrunk_count": lambda n_true, n_candidates: n_true},
     "no competition": {"COMPETITION": {"several": 0.0, "single": 1.0}},
     "never one label a row": {"_FEW": -1.0},
     "candidates alone (no confidences)": {"KEPT": 1.0},
@@ -228,7 +233,7 @@ class _Identity:
 
 def _identity_map(n_labels):
     zeros = np.zeros(n_labels)
-    return LabelMap(zeros, np.ones(n_labels), np.zeros((n_labels, n_labels)), zeros)
+    return LabelCorrelations(zeros, np.ones(n_labels), np.zeros((n_labels, n_labels)), zeros)
 
 
 def ablation(names, splits) -> None:
@@ -238,7 +243,7 @@ def ablation(names, splits) -> None:
     for title, changes in ABLATIONS.items():
         found = []
         options = {"n_landmarks": 500} if title.startswith("500") else {}
-        with mock.patch.multiple(clear_pml, **({"KEPT": clear_pml.KEPT} | changes)):
+        with mock.patch.multiple(estimator, **({"KEPT": estimator.KEPT} | changes)):
             for _, data, kind, ratio in configurations(names):
                 for seed in range(splits):
                     parts = split(data, kind, ratio, seed)

@@ -27,8 +27,8 @@ from sklearn.svm import LinearSVC
 
 from _common import PAPER_SETS, load, noisy_split, side_by_side
 from pmlkit.methods import all_methods
+from pmlkit.methods.drama.label_manifold import manifold_confidence
 from pmlkit.metrics import average_precision
-from pmlkit.numerics.label_manifold import manifold_confidence
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.reconstruction import reconstruction_graph
 from pmlkit.numerics.scaling import scaled

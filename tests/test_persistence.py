@@ -2,6 +2,7 @@ import io
 import itertools
 import json
 import os
+import pickle
 import sys
 import zipfile
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pmlkit import MLkNN
+from pmlkit import CandidateLogistic, MLkNN
 from pmlkit.exceptions import DataError
 from pmlkit.persistence import load, loads, save
 
@@ -129,3 +131,13 @@ def test_a_model_with_callbacks_can_be_saved(oracle, tmp_path):
     save(model, tmp_path / "model.skops")
     assert load(tmp_path / "model.skops").n_features_in_ == 20
     assert hasattr(model, "_skl_callbacks")
+
+
+def test_training_scores_stay_out_of_model_files_and_in_pickles(oracle, tmp_path):
+    pipeline = make_pipeline(StandardScaler(), CandidateLogistic()).fit(oracle.X, oracle.Y)
+    save(pipeline, tmp_path / "model.skops")
+    saved = load(tmp_path / "model.skops")
+    assert not hasattr(saved[-1], "out_of_fold_scores_")
+    assert (saved.decision_function(oracle.X_test) == pipeline.decision_function(oracle.X_test)).all()
+    pickled = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(pickled[-1].out_of_fold_scores_, pipeline[-1].out_of_fold_scores_)

@@ -1,6 +1,5 @@
 """Save and load fitted models without ever unpickling a file."""
 
-import copy
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ import skops.io
 
 from pmlkit._files import check_target, replacing
 from pmlkit.exceptions import DataError
+from pmlkit.methods.base import writing_model_file
 
 __all__ = ["dumps", "load", "loads", "save"]
 
@@ -27,10 +27,10 @@ _TRUSTED = frozenset(
         "sklearn.neighbors._ball_tree.BallTree",
         "sklearn.neighbors._ball_tree.newObj",
         "scipy.sparse._csr.csr_array",
-        "pmlkit.numerics.landmarks.LandmarkKernel",
-        "pmlkit.numerics.label_map.LabelMap",
-        "pmlkit.numerics.links.Links",
-        "pmlkit.numerics.views.View",
+        "pmlkit.methods.clear_pml.landmarks.LandmarkKernel",
+        "pmlkit.methods.clear_pml.label_correlations.LabelCorrelations",
+        "pmlkit.methods.clear_pml.score_calibration.ScoreCalibration",
+        "pmlkit.methods.clear_pml.feature_weighting.FeatureWeighting",
         # A model of a table's own columns; its imputer remembers the type of its numbers.
         "pmlkit.tables.model.TableModel",
         "numpy.dtype",
@@ -39,11 +39,15 @@ _TRUSTED = frozenset(
 
 
 def dumps(model: Any) -> bytes:
-    """Return a fitted model as bytes in skops' format; callbacks are left behind."""
-    if hasattr(model, "_skl_callbacks"):
-        model = copy.copy(model)
-        del model._skl_callbacks
-    data: bytes = skops.io.dumps(model)
+    """Return a fitted model as bytes in skops' format.
+
+    Left out are callbacks and what only training needs (``out_of_fold_scores_``).
+    """
+    token = writing_model_file.set(True)
+    try:
+        data: bytes = skops.io.dumps(model)
+    finally:
+        writing_model_file.reset(token)
     return data
 
 

@@ -264,7 +264,7 @@ def test_code_counts_and_comments_do_not(tmp_path, monkeypatch):
 
 
 def test_the_code_of_a_method_does_not_hold_that_of_the_others():
-    assert code_fingerprint(["pmlkit.methods.mlknn"]) != code_fingerprint(["pmlkit.methods.pml_ni"])
+    assert code_fingerprint(["pmlkit.methods.mlknn"]) != code_fingerprint(["pmlkit.methods.low_rank.pml_ni"])
     seen = _with_imports(["pmlkit.methods.mlknn", *_SHARED_CODE])
     assert {"pmlkit.methods.mlknn", "pmlkit.methods.base", "pmlkit.numerics.neighbors"} <= seen
     assert not any("pml_ni" in name or "pml_lfc" in name for name in seen)

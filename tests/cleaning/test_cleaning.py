@@ -199,7 +199,7 @@ def test_labels_that_cannot_be_cleaned_are_refused(strips, Y, sentence):
 
 @pytest.mark.parametrize("method", ["nobody", 3])
 def test_methods_that_do_not_exist_are_refused(strips, method):
-    with pytest.raises(ValueError, match="method must be"):
+    with pytest.raises(ValueError, match="method must be|There is no method"):
         clean(strips.X, strips.Y, method=method)
 
 

@@ -35,5 +35,5 @@ def test_a_doubtful_candidate_counts_partly_as_absent():
 
 
 def test_a_base_that_cannot_fit_is_refused():
-    with pytest.raises(ValueError, match="base_estimator"):
-        CandidateClassifier(base_estimator="forest").fit(np.ones((4, 1)), np.ones((4, 2)))
+    with pytest.raises(ValueError, match="estimator"):
+        CandidateClassifier(estimator="forest").fit(np.ones((4, 1)), np.ones((4, 2)))

@@ -12,8 +12,8 @@ from sklearn.neighbors import NearestNeighbors
 from pmlkit import PMLLFC, CandidateClassifier, CandidateLogistic, MLkNN
 from pmlkit.data import load_digit_strips
 from pmlkit.methods import all_methods, base
+from pmlkit.methods.pml_lfc.basis import eigenbasis
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.basis import eigenbasis
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.prox import project_rows_to_simplex
@@ -117,7 +117,7 @@ def test_projection_of_huge_values():
 
 
 def test_one_hot_features_too_large_to_diagonalise(monkeypatch):
-    from pmlkit.numerics import basis
+    from pmlkit.methods.pml_lfc import basis
 
     monkeypatch.setattr(basis, "LARGEST_DIAGONALISED", 5)
     X = sparse.csr_array(np.eye(10)[np.arange(40) % 10])

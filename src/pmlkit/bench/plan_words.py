@@ -1,13 +1,14 @@
 """The words of a plan, one by one: which are allowed, and what to say of the others."""
 
-import importlib
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
+from pmlkit import methods
 from pmlkit._words import did_you_mean
 from pmlkit.data.noise import NoiseKind
-from pmlkit.methods import all_methods, find_method
+from pmlkit.exceptions import MethodError
+from pmlkit.methods import find_method
 
 __all__ = [
     "Noise",
@@ -44,55 +45,24 @@ class PlanError(ValueError):
 
 
 def load_method(name: str) -> Any:
-    """Return a method's class by its name, whatever the case and the hyphens, or by ``module:Class``.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plan_words import load_method
-    >>> load_method("pml-lfc"), load_method("sklearn.dummy:DummyClassifier")
-    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, <class 'sklearn.dummy.DummyClassifier'>)
-    """
-    module, colon, attribute = name.partition(":")
-    if colon:
-        try:
-            return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise PlanError(f"The method {name!r} cannot be imported: {error}.", "methods", name) from error
-    found = find_method(name)
-    if found is None:
-        methods = all_methods()
-        raise PlanError(
-            f"There is no method {name!r}.{did_you_mean(name, methods)} There are {', '.join(methods)}; "
-            "or name one of your own as module:Class.",
-            "methods",
-            name,
-        )
-    return found
+    """Return a method's class by its name or ``module:Class``."""
+    try:
+        return find_method(name)
+    except MethodError as error:
+        raise PlanError(str(error), "methods", name) from error
 
 
 def check_params(method: Any, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that a method has not, and values that it does not take."""
-    allowed = list(method().get_params())
-    for key, value in params.items():
-        if key not in allowed:
-            raise PlanError(
-                f"{method.__name__} has no parameter {key!r}.{did_you_mean(key, allowed)} It has {', '.join(allowed)}.",
-                "methods",
-                key,
-            )
-        if not isinstance(value, bool | int | float | str | None):
-            raise PlanError(
-                f"{key} must be a number, a word, true or false, got {value!r}; several values go into grid.",
-                "methods",
-                key,
-            )
-    model = method(**params)
-    if hasattr(model, "_parameter_constraints"):
-        try:
-            model._validate_params()
-        except ValueError as error:
-            wrong = next((key for key in params if f"{key!r} parameter" in str(error)), "")
-            raise PlanError(str(error), "methods", wrong) from error
+    """Refuse parameters that a method does not have, and values that it does not take."""
+    try:
+        for key, value in params.items():
+            if not isinstance(value, bool | int | float | str | None):
+                raise MethodError(
+                    f"{key} must be a number, a word, true or false, got {value!r}; several values go into grid.", key
+                )
+        methods.check_params(method, params)
+    except MethodError as error:
+        raise PlanError(str(error), "methods", error.word) from error
 
 
 def check_list(given: Any, key: str) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pmlkit._arrays import as_csr
 from pmlkit._typing import FloatArray
 from pmlkit.cleaning.calibration import false_probability
-from pmlkit.cleaning.evidence import cross_fit, resolve_method
+from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.data._checks import as_ids, as_media, frame_names
 from pmlkit.methods import labels as containers
+from pmlkit.methods import make_classifier
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -104,7 +105,7 @@ def clean(
             f"Fewer than two labels are on at least {min_rows} rows: there is too little to judge any label by."
         )
     part = as_csr(candidates[:, judged])
-    evidence = cross_fit(resolve_method(method), X, part, n_folds=n_folds, on_fit=on_fit)
+    evidence = cross_fit(make_classifier(method), X, part, n_folds=n_folds, on_fit=on_fit)
     if not foretells(evidence.scores, part):
         raise ValueError(
             "The features do not foretell the labels any better than chance, so no label can be judged by them: choose "
@@ -133,7 +134,7 @@ def clean(
 def _final_has(name: str) -> Callable[[Any], bool]:
     def check(self: Any) -> bool:
         fitted = getattr(self, "estimator_", None)
-        return hasattr(fitted if fitted is not None else resolve_method(self.estimator or self.method), name)
+        return hasattr(fitted if fitted is not None else make_classifier(self.estimator or self.method), name)
 
     return check
 
@@ -228,7 +229,7 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._validate_params()
         result = clean(X, y, method=self.method, n_folds=self.n_folds, min_rows=self.min_rows)
         cleaned = result.cleaned(y, precision=self.precision, keep_at_least_one=self.keep_at_least_one)
-        estimator = resolve_method(self.method) if self.estimator is None else clone(self.estimator)
+        estimator = make_classifier(self.method if self.estimator is None else self.estimator)
         self.estimator_ = estimator.fit(X, cleaned)
         self.result_ = result
         self.label_confidence_ = result.confidence

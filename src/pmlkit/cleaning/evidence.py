@@ -15,12 +15,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods import CandidateLogistic, ClearPML, all_methods, make_classifier
+from pmlkit.methods import CandidateLogistic, ClearPML
 from pmlkit.methods.base import BasePML, Learned, labelled_rows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 
-__all__ = ["Evidence", "cross_fit", "resolve_method"]
+__all__ = ["Evidence", "cross_fit"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,29 +51,6 @@ class _RecordingLogistic(CandidateLogistic):
         learned = super()._fit(X, Y, progress)
         self.held_out_scores_ = learned.scores
         return learned
-
-
-def resolve_method(method: Any) -> Any:
-    """Return an unfitted estimator for ``"auto"``, the name of a method, or an estimator.
-
-    Examples
-    --------
-    >>> from pmlkit.cleaning.evidence import resolve_method
-    >>> resolve_method("MLkNN")
-    MLkNN()
-    """
-    if not isinstance(method, str):
-        if not (hasattr(method, "fit") and (hasattr(method, "decision_function") or hasattr(method, "predict_proba"))):
-            raise ValueError(
-                f"method must be 'auto', the name of a method or an estimator with decision_function, got {method!r}."
-            )
-        return clone(method)
-    if method == "auto":
-        return make_classifier()
-    methods = all_methods()
-    if method not in methods:
-        raise ValueError(f"method must be 'auto' or one of {', '.join(methods)}, got {method!r}.")
-    return methods[method]()
 
 
 def cross_fit(
@@ -112,6 +89,8 @@ def cross_fit(
     (100, 10)
     """
     name = type(model).__name__
+    if not (hasattr(model, "decision_function") or hasattr(model, "predict_proba")):
+        raise ValueError(f"method must have decision_function or predict_proba, got {model!r}.")
     if type(model) is CandidateLogistic:
         recorder = _RecordingLogistic(**model.get_params())
         on_fit(recorder)
@@ -123,7 +102,7 @@ def cross_fit(
         fitted = clone(model)
         on_fit(fitted)
         fitted.fit(X, Y)
-        scores = np.asarray(fitted.loo_scores_, dtype=np.float32)
+        scores = np.nan_to_num(fitted.out_of_fold_scores_)
         return Evidence(scores, f"{name}, each row left out in turn", fitted.label_confidence_.data)
     return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
 

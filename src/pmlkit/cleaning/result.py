@@ -20,6 +20,7 @@ from pmlkit.methods import labels as containers
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pmlkit.cleaning.audit import Audit
     from pmlkit.data._checks import Media
 
 __all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRate", "NoiseRates"]
@@ -300,6 +301,21 @@ class CleaningResult:
     def twins(self) -> list[Twins]:
         """Rows with the same or nearly the same features but different labels."""
         return twins_that_differ(self.X, self.Y)
+
+    def audit(self, *, resume: "str | os.PathLike[str] | None" = None, **settings: Any) -> "Audit":
+        """Ask a person about candidates: see `pmlkit.cleaning.audit`.
+
+        Parameters
+        ----------
+        resume : path, optional
+            Go on with an audit that was saved there.
+        **settings
+            ``precision=0.9``, ``confidence=0.95``, ``random_state=0``, ``answer_error=0.0``, ``repeats=0.1``,
+            ``settle="latest"``, ``answers``, ``events``: see `pmlkit.cleaning.audit.Audit`.
+        """
+        from pmlkit.cleaning.audit import Audit
+
+        return Audit(self, **settings) if resume is None else Audit.resume(self, resume, **settings)
 
     def report(
         self,

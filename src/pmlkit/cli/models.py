@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import quoted
 from pmlkit.cli.params import key_values, literal
 from pmlkit.cli.reading import Reading
-from pmlkit.exceptions import DataError
+from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
     from pmlkit._typing import CSR, Features
@@ -40,34 +39,25 @@ class Rows:
 
 
 def find_method(name: str) -> "type[BasePML]":
-    """Return a method by its name, whatever the case and the hyphens; or say which name is near.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.models import find_method
-    >>> find_method("pml-lfc").__name__
-    'PMLLFC'
-    """
+    """Return a method by its name, in any case and with or without hyphens."""
     from pmlkit import methods
 
-    found = methods.find_method(name)
-    if found is None:
-        known = methods.all_methods()
-        raise Misuse(f"There is no method {name!r}.{did_you_mean(name, known)} There are {', '.join(known)}.")
+    try:
+        found: type[BasePML] = methods.find_method(name)
+    except MethodError as error:
+        raise Misuse(str(error)) from error
     return found
 
 
 def build_model(name: str, words: Sequence[str]) -> "BasePML":
     """Return an unfitted model from a method's name and ``key=value`` words."""
-    method = find_method(name)
-    allowed = list(method().get_params())
-    given = key_values(words, "--param")
-    for key in given:
-        if key not in allowed:
-            raise Misuse(
-                f"{method.__name__} has no parameter {key!r}.{did_you_mean(key, allowed)} It has {', '.join(allowed)}."
-            )
-    return method(**{key: literal(value) for key, value in given.items()})
+    from pmlkit.methods import make_classifier
+
+    try:
+        model: BasePML = make_classifier(name, **{key: literal(v) for key, v in key_values(words, "--param").items()})
+    except MethodError as error:
+        raise Misuse(str(error)) from error
+    return model
 
 
 def load_model(path: Path) -> "BasePML":

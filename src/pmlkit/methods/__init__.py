@@ -1,24 +1,25 @@
 """The methods, one file each, and their registry."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from sklearn.base import clone
+
 from pmlkit._words import did_you_mean, letters
+from pmlkit.exceptions import MethodError
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.candidate_classifier import CandidateClassifier
 from pmlkit.methods.cleanlab_filter import CleanlabFilter
 from pmlkit.methods.clear_pml import ClearPML
 from pmlkit.methods.drama import DRAMA
-from pmlkit.methods.fpml import FPML
 from pmlkit.methods.logistic import CandidateLogistic
+from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
-from pmlkit.methods.pml_fp import PMLFP
-from pmlkit.methods.pml_lc import PMLLC
 from pmlkit.methods.pml_lfc import PMLLFC
-from pmlkit.methods.pml_lrs import PMLLRS
-from pmlkit.methods.pml_ni import PMLNI
-from pmlkit.methods.rank_svm import RankSVM
+from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 
 __all__ = [
     "DRAMA",
@@ -38,6 +39,7 @@ __all__ = [
     "ParticleVLS",
     "RankSVM",
     "all_methods",
+    "check_params",
     "find_method",
     "make_classifier",
     "summary",
@@ -78,16 +80,72 @@ def all_methods() -> dict[str, type[BasePML]]:
     }
 
 
-def find_method(name: str) -> type[BasePML] | None:
-    """Return a method by its name, whatever the case and the hyphens, or None.
+def find_method(name: str) -> Any:
+    """Return the class of a method by its name, in any case and with or without hyphens.
+
+    Parameters
+    ----------
+    name : str
+        A name of :func:`all_methods`, or ``module:Class`` for an estimator of your own.
+
+    Raises
+    ------
+    MethodError
+        If there is no such method; the message names the nearest one.
 
     Examples
     --------
     >>> from pmlkit.methods import find_method
-    >>> find_method("pml-lfc"), find_method("zebra")
-    (<class 'pmlkit.methods.pml_lfc.PMLLFC'>, None)
+    >>> find_method("pml-lfc").__name__, find_method("sklearn.dummy:DummyClassifier").__name__
+    ('PMLLFC', 'DummyClassifier')
     """
-    return {letters(known): method for known, method in all_methods().items()}.get(letters(name))
+    module, colon, attribute = name.partition(":")
+    if colon:
+        try:
+            return getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise MethodError(f"The method {name!r} cannot be imported: {error}.", name) from error
+    known = all_methods()
+    found = {letters(method.__name__): method for method in METHODS}.get(letters(name))
+    if found is None:
+        raise MethodError(
+            f"There is no method {name!r}.{did_you_mean(name, known)} There are {', '.join(known)}; or name one of "
+            "your own as module:Class.",
+            name,
+        )
+    if found.__name__ not in known:
+        package = _NEEDS[found]
+        raise MethodError(
+            f"{found.__name__} needs the package {package}, which is not installed: run `pip install {package}`.", name
+        )
+    return found
+
+
+def check_params(method: Any, params: Mapping[str, Any]) -> None:
+    """Raise MethodError for a parameter that a method does not have, or a value that it does not take.
+
+    Parameters
+    ----------
+    method : class
+        A class of :func:`find_method`.
+    params : mapping
+        Names and values.
+    """
+    allowed = list(method().get_params())
+    for key in params:
+        if key not in allowed:
+            raise MethodError(
+                f"{method.__name__} has no parameter {key!r}.{did_you_mean(key, allowed)} It has {', '.join(allowed)}.",
+                key,
+            )
+    model = method(**params)
+    if hasattr(model, "_parameter_constraints"):
+        try:
+            model._validate_params()
+        except ValueError as error:
+            raise MethodError(
+                str(error), next((key for key in params if f"{key!r} parameter" in str(error)), "")
+            ) from error
 
 
 def summary(method: type[BasePML]) -> str:
@@ -95,25 +153,32 @@ def summary(method: type[BasePML]) -> str:
     return (method.__doc__ or "").strip().partition("\n")[0]
 
 
-def make_classifier(method: str | None = None, **params: Any) -> BasePML:
-    """Make a method by its name; without one, the method to start with.
+def make_classifier(method: Any = None, **params: Any) -> Any:
+    """Make an unfitted method by its name; without one, the method to start with.
 
     Parameters
     ----------
-    method : str, optional
-        A name of :func:`all_methods`. Default: :class:`ClearPML`.
+    method : str or estimator, optional
+        A name of :func:`all_methods` in any case and with or without hyphens, or ``module:Class``, or ``"auto"``.
+        By default, and for ``"auto"``, :class:`ClearPML`. An estimator is cloned.
     **params
         Its parameters.
+
+    Raises
+    ------
+    MethodError
+        If there is no such method or parameter, or a value is not allowed.
 
     Examples
     --------
     >>> from pmlkit import make_classifier
-    >>> make_classifier(), make_classifier("MLkNN", n_neighbors=5)
+    >>> make_classifier(), make_classifier("ml-knn", n_neighbors=5)
     (ClearPML(), MLkNN(n_neighbors=5))
     """
-    if method is None:
-        return ClearPML(**params)
-    known = all_methods()
-    if method not in known:
-        raise ValueError(f"There is no method {method!r}; there are {', '.join(known)}.{did_you_mean(method, known)}")
-    return known[method](**params)
+    if method is not None and not isinstance(method, str):
+        if isinstance(method, type) or not hasattr(method, "fit"):
+            raise MethodError(f"method must be the name of a method or an unfitted estimator, got {method!r}.")
+        return clone(method).set_params(**params)
+    found = ClearPML if method in (None, "auto") else find_method(method)
+    check_params(found, params)
+    return found(**params)

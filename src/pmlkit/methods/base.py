@@ -6,6 +6,7 @@ functions on clean arrays, ``_fit`` and ``_scores``. Everything else is here, on
 
 import logging
 from abc import ABCMeta, abstractmethod
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -21,9 +22,14 @@ from pmlkit.methods import labels
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned", "labelled_rows"]
+__all__ = ["BasePML", "Learned", "labelled_rows", "writing_model_file"]
 
 logger = logging.getLogger(__name__)
+
+writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
+"""True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
+
+_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_skl_callbacks")
 
 _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 """From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
@@ -40,6 +46,9 @@ class Learned:
     scores : array of shape (n_rows, n_labels)
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
+    out_of_fold : bool, default=False
+        Whether `scores` were made without the row's own labels; they are then kept as
+        ``out_of_fold_scores_``.
     objective : array, optional
         The trace of what the method minimises.
     n_iter : int, optional
@@ -48,6 +57,7 @@ class Learned:
 
     confidence: FloatArray
     scores: FloatArray
+    out_of_fold: bool = False
     objective: FloatArray | None = None
     n_iter: int | None = None
 
@@ -151,12 +161,23 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             natural_cut=0.0 if self._paired else self._natural_cut,
             weight=options["sample_weight"][has_candidates] if options else None,
         )
+        if learned.out_of_fold:
+            self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
+            self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
+        elif hasattr(self, "out_of_fold_scores_"):
+            del self.out_of_fold_scores_
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
         if learned.objective is not None:
             self.objective_ = learned.objective
         if learned.n_iter is not None:
             self.n_iter_ = learned.n_iter
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if writing_model_file.get():
+            return {name: value for name, value in state.items() if name not in _NOT_IN_MODEL_FILES}
+        return state
 
     def decision_function(self, X: Any) -> FloatArray:
         """Score every label for every row; higher means more likely.

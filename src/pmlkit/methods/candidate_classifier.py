@@ -14,9 +14,15 @@ from sklearn.utils.validation import has_fit_parameter
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.clear_pml import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.estimator import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.posterior import (
+    candidate_confidence,
+    noise_floor,
+    rescale_to_sum,
+    shrunk_count,
+    true_probabilities,
+)
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.candidate_noise import at_least_one_true, believed, noise_floor, rescaled, true_probabilities
 from pmlkit.numerics.folds import content_folds
 
 __all__ = ["CandidateClassifier"]
@@ -31,7 +37,7 @@ class CandidateClassifier(BasePML):
 
     Parameters
     ----------
-    base_estimator : classifier, optional
+    estimator : classifier, optional
         With `predict_proba` or `decision_function`. Default: logistic regression.
     n_folds : int, default=5
         Identical rows share a fold, and the folds do not depend on the order of the rows.
@@ -44,6 +50,8 @@ class CandidateClassifier(BasePML):
     ----------
     label_confidence_ : CSR array of shape (n_rows, n_labels)
         How likely each candidate is true, by models that never saw the row.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        The cross-fitted probability that each label is a candidate; NaN for unlabelled rows.
     noise_floor_ : float
         The estimated chance that a label which is not true is a candidate all the same.
     estimators_ : list
@@ -67,24 +75,24 @@ class CandidateClassifier(BasePML):
     (2, 10)
     """
 
-    _many_small_products: ClassVar[bool] = False  # Nothing is known of the base estimator.
+    _many_small_products: ClassVar[bool] = False  # Nothing is known of the estimator.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
-        "base_estimator": [HasMethods(["fit", "predict"]), None],
+        "estimator": [HasMethods(["fit", "predict"]), None],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
         "n_jobs": [Integral, None],
     }
 
     def __init__(
         self,
-        base_estimator: Any = None,
+        estimator: Any = None,
         *,
         n_folds: int = 5,
         threshold: str | float = "hamming",
         n_jobs: int | None = None,
     ) -> None:
-        self.base_estimator = base_estimator
+        self.estimator = estimator
         self.n_folds = n_folds
         self.threshold = threshold
         self.n_jobs = n_jobs
@@ -93,7 +101,7 @@ class CandidateClassifier(BasePML):
         return int(self.n_folds) + 1
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        base = LogisticRegression(max_iter=1000) if self.base_estimator is None else self.base_estimator
+        base = LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
         is_candidate = np.asarray(Y.toarray() > 0)
         fold = content_folds(X, self.n_folds)
         held_out = np.tile(is_candidate.mean(axis=0), (len(is_candidate), 1))
@@ -110,16 +118,16 @@ class CandidateClassifier(BasePML):
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = row_of_cells(Y)
-        return Learned(confidence=confidence[row, Y.indices], scores=held_out)
+        return Learned(confidence=confidence[row, Y.indices], scores=held_out, out_of_fold=True)
 
     def _judge(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
         floor, condition = self.noise_floor_, bool(is_candidate.any(axis=1).all())
         chance = true_probabilities(held_out, floor)
         ordered, plain = (
-            at_least_one_true(chance, is_candidate, floor, competition=competition, condition=condition)
+            candidate_confidence(chance, is_candidate, floor, competition=competition, condition=condition)
             for competition in (COMPETITION["several"], 0.0)
         )
-        return rescaled(ordered, believed(float(plain.sum()), int(is_candidate.sum())))
+        return rescale_to_sum(ordered, shrunk_count(float(plain.sum()), int(is_candidate.sum())))
 
     def _scores(self, X: Features) -> FloatArray:
         return _probabilities(self.estimators_, X)

@@ -65,6 +65,8 @@ class CandidateLogistic(BasePML):
     ----------
     label_confidence_ : CSR array of shape (n_rows, n_labels)
         The cross-fitted probability of each candidate.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        The cross-fitted probability of every label; NaN for unlabelled rows.
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     n_iter_ : int
@@ -135,7 +137,7 @@ class CandidateLogistic(BasePML):
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
         scores = expit(held_out_scores)
         row = row_of_cells(Y)
-        return Learned(confidence=scores[row, Y.indices], scores=scores, n_iter=n_iter)
+        return Learned(confidence=scores[row, Y.indices], scores=scores, out_of_fold=True, n_iter=n_iter)
 
     def _fit_labels(self, parallel: Parallel, X: Features, columns: Any) -> tuple[FloatArray, int]:
         fitted = parallel(

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
-from pmlkit.numerics.rotation import ShiftedRows, smaller_gram
+from pmlkit.numerics.spectral import ShiftedRows, smaller_gram
 
 __all__ = ["CenteredRows", "centered_rows"]
 

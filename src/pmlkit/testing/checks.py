@@ -58,6 +58,7 @@ def pml_checks() -> list[Check]:
         check_float32_close_to_float64,
         check_same_seed_same_result,
         check_unlabelled_rows,
+        check_out_of_fold_scores,
         check_no_candidates_at_all,
         check_container_kinds,
         check_label_names,
@@ -188,6 +189,24 @@ def check_unlabelled_rows(estimator: Any) -> None:
     assert np.isfinite(model.decision_function(X)).all()
 
 
+def check_out_of_fold_scores(estimator: Any) -> None:
+    """Out-of-fold scores, where a method keeps them, hardly depend on the row's own labels."""
+    X, Y = _problem()
+    Y[::4] = 0
+    model = _fitted(estimator, X, Y)
+    if not hasattr(model, "out_of_fold_scores_"):
+        return
+    assert model.out_of_fold_scores_.shape == Y.shape
+    assert_array_equal(np.isnan(model.out_of_fold_scores_).any(axis=1), Y.sum(axis=1) == 0)
+    assert_array_equal(np.isnan(model.out_of_fold_scores_).all(axis=1), Y.sum(axis=1) == 0)
+    own, in_sample = [], []
+    for row in (1, 2, 3):
+        other = _fitted(estimator, X, _with(Y, row, 1 - Y[row]))
+        own.append(np.abs(other.out_of_fold_scores_[row] - model.out_of_fold_scores_[row]).max())
+        in_sample.append(np.abs(other.decision_function(X[[row]]) - model.decision_function(X[[row]])).max())
+    assert np.mean(own) < 0.5 * np.mean(in_sample), "out_of_fold_scores_ depend on the row's own labels"
+
+
 def check_no_candidates_at_all(estimator: Any) -> None:
     """No candidate anywhere is a clear error."""
     X, Y = _problem()
@@ -233,7 +252,7 @@ def check_bad_candidates(estimator: Any) -> None:
     _assert_raises(lambda: _fitted(estimator, X, Y[:-1]), "inconsistent number")
 
 
-def _with(Y: IntArray, where: Any, value: int) -> IntArray:
+def _with(Y: IntArray, where: Any, value: Any) -> IntArray:
     changed = Y.copy()
     changed[where] = value
     return changed

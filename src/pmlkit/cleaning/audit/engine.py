@@ -1,0 +1,598 @@
+"""The audit: which question to ask next, and what the answers so far tell and promise."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmlkit._random import generator
+from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
+from pmlkit._words import did_you_mean
+from pmlkit.cleaning.audit import answers as codes
+from pmlkit.cleaning.audit import certificate as tests
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Estimate, Settle
+from pmlkit.cleaning.audit.estimates import Estimates
+from pmlkit.cleaning.audit.features import curve_design
+from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
+from pmlkit.cleaning.audit.record import Event, Kind, Record, load_state, save_state
+from pmlkit.cleaning.audit.sampling import audit_order, inclusion
+from pmlkit.exceptions import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pmlkit.cleaning.result import CleaningResult
+
+__all__ = ["Audit", "Gain", "Question"]
+
+_N_FIRST = 30  # audit questions before anything else
+_BLOCK = 20  # answers between two fits
+_AUDIT_EVERY = 5
+_REPEAT_AFTER = 8  # answers before a question may be repeated
+_LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
+_SETTINGS = ("precision", "confidence", "random_state", "answer_error", "repeats", "settle")
+
+
+@dataclass(frozen=True)
+class Question:
+    """Is this label of this row wrong?
+
+    Attributes
+    ----------
+    row : int
+    label : str
+    kind : {"audit", "suspicious", "certificate", "repeat"}
+        Why it is asked: a random sample, the most suspicious, a random draw from the set to be certified, or to see
+        whether it is answered alike.
+    cell : int
+        The candidate's position in ``result.Y.data``.
+    name : str
+        How the row is called.
+    """
+
+    row: int
+    label: str
+    kind: Kind
+    cell: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What some more answers are expected to bring.
+
+    Attributes
+    ----------
+    found : float
+        Wrong labels among those asked.
+    certified : float
+        Labels that may be removed in addition, unseen.
+    """
+
+    found: float
+    certified: float
+
+
+class Audit:
+    """Questions about candidates, and what their answers buy; made by `CleaningResult.audit`.
+
+    Parameters
+    ----------
+    result : CleaningResult
+    precision : float, default=0.9
+        The certificate's promise: at least this share of what may be removed is wrong.
+    confidence : float, default=0.95
+        The probability that no false certificate is ever given.
+    random_state : int, default=0
+        Decides on all draws.
+    answer_error : float, default=0.0
+        The assumed share of mistaken answers, in both directions alike. With 0 the promise holds "if the answers were
+        right".
+    repeats : float, default=0.1
+        The share of questions that are asked again, to measure how often answers differ.
+    settle : {"latest", "majority"}, default="latest"
+        Which of several answers about one candidate counts. A tie of the majority counts as unsure.
+    answers : Answers, DataFrame or path of a CSV file, optional
+        Answers from before; known, but not random draws.
+    events : iterable of Event or dict, optional
+        The events of an audit of the same data and settings, to be replayed.
+
+    Attributes
+    ----------
+    events : list of Event
+        All answers and withdrawals.
+    verdict : array aligned with ``result.Y.data``
+        What is known of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
+
+    Notes
+    -----
+    All state follows from the events, so an audit that is replayed is the same audit. It must not be used from several
+    threads at once.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300)
+    >>> audit = clean(strips.X, strips.Y).audit()
+    >>> truth = strips.truth.toarray()
+    >>> for _ in range(60):
+    ...     question = audit.next()
+    ...     is_right = truth[question.row, audit.result.label_names.index(question.label)]
+    ...     _ = audit.answer(question, "right" if is_right else "wrong")
+    >>> audit.n_answers
+    60
+    >>> bool(audit.noise_rate_.low < audit.noise_rate_.value < audit.noise_rate_.high)
+    True
+    """
+
+    def __init__(
+        self,
+        result: "CleaningResult",
+        *,
+        precision: float = 0.9,
+        confidence: float = 0.95,
+        random_state: RandomState = 0,
+        answer_error: float = 0.0,
+        repeats: float = 0.1,
+        settle: Settle = "latest",
+        answers: Any = None,
+        events: Iterable[Event | dict[str, Any]] = (),
+    ) -> None:
+        _check_settings(precision, confidence, answer_error, repeats, settle)
+        self.result = result
+        self.precision, self.confidence, self.answer_error = float(precision), float(confidence), float(answer_error)
+        self.repeats, self.settle = float(repeats), settle
+        is_number = isinstance(random_state, int | np.integer)
+        self.random_state = int(random_state) if is_number else int(generator(random_state).integers(2**31))  # type: ignore[arg-type]
+        self._record = Record(result.Y.nnz, settle)
+        self.events, self.verdict = self._record.events, self._record.verdict
+        self._cells = result.order  # by rank of suspicion: everything "ranked" below counts in it
+        self._rank = np.full(result.Y.nnz, -1, dtype=np.int64)
+        self._rank[self._cells] = np.arange(len(self._cells))
+        self._sample, self._rate, self._key = audit_order(len(self._cells), self._rng(0))
+        self._curve = curve_design(log_odds(result.doubt[self._cells]), result.Y.indices[self._cells])
+        self._learner = LearningOrder(result, self._curve)
+        self._attempts: list[tests.Attempt] = []
+        self._ledger = tests.Ledger(-1, 1.0 - self.confidence, [], [], [])
+        self._active = -1
+        self._fitted_at = 0
+        self._estimates: Estimates | None = None
+        if answers is not None:
+            self._take_given(codes.as_answers(answers))
+        for event in events:
+            self._replay(event if isinstance(event, Event) else Event(**event))
+
+    # Questions and answers
+
+    def next(self) -> Question | None:
+        """Return the next question, the same until an answer comes in; None when nothing is left to ask."""
+        return next(iter(self.upcoming(1)), None)
+
+    def upcoming(self, k: int, *, skip: Iterable[int] = ()) -> list[Question]:
+        """Return the next `k` questions, as far as they can be told before the answers.
+
+        Parameters
+        ----------
+        k : int
+        skip : iterable of int
+            Candidates, as ``Question.cell``, that somebody else is looking at.
+        """
+        found: list[Question] = []
+        taken = set(skip)
+        n_audit = self._record.n_of("audit")
+        first = self._record.n_asked
+        for slot in range(first, first + k):
+            kind = self._kind_of_slot(slot, n_audit)
+            cell = self._to_repeat(slot, taken) if kind == "repeat" else -1
+            if kind == "repeat" and cell < 0:
+                kind = self._kind_of_slot(slot, n_audit, repeat=False)
+            if kind == "certificate":
+                cell = self._first_open(self._attempts[self._active].draws, taken)
+                kind = kind if cell >= 0 else "suspicious"
+            if kind == "audit":
+                cell = self._first_open(self._sample, taken, ranked=True)
+                n_audit += 1
+            elif kind == "suspicious":
+                cell = self._first_open(self._learner.queue, taken, ranked=True)
+            if cell < 0:
+                break
+            taken.add(cell)
+            found.append(self._question(cell, kind))
+        return found
+
+    def answer(
+        self, question: "Question | tuple[int, str]", answer: str, who: str | None = None, when: str | None = None
+    ) -> int:
+        """Take an answer in, and return its number.
+
+        Every twenty answers, and when a test for a certificate ends, the noise model is fitted again.
+
+        Parameters
+        ----------
+        question : Question or (row, label)
+            A pair for what was not asked: known from then on, but never taken for a random draw.
+        answer : {"wrong", "right", "unsure"}
+        who, when : str, optional
+            Kept with the answer.
+        """
+        word = WORDS[codes.code(answer)]
+        if isinstance(question, Question):
+            cell, kind = question.cell, question.kind
+            if not (0 <= cell < self.result.Y.nnz and self._question(cell, kind) == question):
+                raise ValueError(f"The question about {question.label!r} in row {question.row} is of another audit.")
+        else:
+            cell, kind = self.cell(*question), "volunteered"
+        return self._take(Event(len(self.events), cell, word, kind, who, when))
+
+    def undo(self, number: int | None = None) -> Question:
+        """Withdraw an answer, by default the latest that stands, and return its question.
+
+        Parameters
+        ----------
+        number : int, optional
+            What `answer` returned.
+        """
+        chosen = [e for e in self._record.answers() if number is None or e.number == number]
+        if not chosen:
+            which = "is no answer to undo" if number is None else f"is no answer {number} that stands"
+            raise ValueError(f"There {which}.")
+        event = chosen[-1]
+        self._take(Event(len(self.events), event.cell, "undo", event.kind, event.who, undoes=event.number))
+        return self._question(event.cell, event.kind)
+
+    def cell(self, row: int, label: str) -> int:
+        """Return the position in ``result.Y.data`` of a candidate."""
+        Y, names = self.result.Y, self.result.label_names
+        if label not in names:
+            raise ValueError(f"There is no label {label!r}.{did_you_mean(str(label), names)}")
+        if not 0 <= row < Y.shape[0]:
+            raise ValueError(f"There is no row {row}: rows are 0 to {Y.shape[0] - 1}.")
+        cell = int(codes.find_cells(Y, np.array([row]), np.array([names.index(label)]))[0])
+        if cell < 0:
+            raise ValueError(f"{label!r} is not a candidate of row {row}.")
+        return cell
+
+    # What is known
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers stand, repeated ones included."""
+        return sum(len(given) for given in self._record.standing.values())
+
+    @property
+    def probability(self) -> FloatArray:
+        """How likely each candidate is wrong, by answers and noise model, aligned with ``result.Y.data``."""
+        full = self.result.doubt.astype(np.float64)
+        full[self._cells] = self._learner.probability
+        full[self.verdict == WRONG], full[self.verdict == RIGHT] = 1.0, 0.0
+        return full
+
+    @property
+    def order(self) -> IntArray:
+        """Unanswered candidates by position in ``result.Y.data``, the most suspicious first, as learned so far."""
+        cells = self._cells[self._learner.queue]
+        return np.asarray(cells[self.verdict[cells] == UNKNOWN])
+
+    @property
+    def answers(self) -> Answers:
+        """All answers that stand, in the order in which they came."""
+        import pandas as pd
+
+        given = self._record.answers()
+        table = self._table(np.array([e.cell for e in given], dtype=np.int64))
+        table["answer"] = [e.answer for e in given]
+        table["who"], table["when"] = [e.who or "" for e in given], [e.when or "" for e in given]
+        table["table"] = self.fingerprint
+        return Answers(pd.DataFrame(table))
+
+    @property
+    def contradictions(self) -> "pd.DataFrame":
+        """Candidates that were answered in different ways: ``row``, ``label``, ``answers``, ``settled``."""
+        found = self._record.contradicting()
+        table = self._table(np.array(list(found), dtype=np.int64))
+        table["answers"] = [
+            ", ".join(e.answer + (f" ({e.who})" if e.who else "") for e in given) for given in found.values()
+        ]
+        table["settled"] = [WORDS[self.verdict[cell]] for cell in found]
+        return table
+
+    @property
+    def certificate(self) -> tests.Certificate | None:
+        """What may be removed, and what is promised about it; None as long as nothing is."""
+        if self._ledger.certified < 0:
+            return None
+        cells = tests.removable(self._attempts[self._ledger.certified], self.verdict)
+        table = self._table(cells)
+        table["seen"] = self.verdict[cells] == WRONG
+        pairs = self._record.repeats()
+        differ = sum(one != other for one, other in pairs)
+        said = f"Of {len(pairs)} questions that were repeated {differ} were answered differently." if pairs else ""
+        return tests.Certificate(
+            removed=table, cells=cells, precision=self.precision, confidence=self.confidence, n_answers=self.n_answers,
+            answer_error=self.answer_error, n_unsure=int((self.verdict == UNSURE).sum()), disagreement=said,
+        )  # fmt: skip
+
+    @property
+    def removed(self) -> BoolArray:
+        """What would go now, aligned with ``result.Y.data``: what is certified, and what was called wrong."""
+        gone = self.verdict == WRONG
+        if self._ledger.certified >= 0:
+            gone[tests.removable(self._attempts[self._ledger.certified], self.verdict)] = True
+        return np.asarray(gone)
+
+    @property
+    def noise_rate_(self) -> Estimate:
+        """The share of judged candidates that are wrong, with a 90 % interval."""
+        return self._current.share(np.ones(len(self._cells), dtype=bool))
+
+    def expected_precision(self, k: Any) -> Estimate:
+        """Estimate how many of the `k` most suspicious candidates of ``result.order`` are wrong, as a share.
+
+        Parameters
+        ----------
+        k : int or float
+            A number of candidates, or a share of them in (0, 1].
+        """
+        n = len(self._cells)
+        if isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1:
+            n_taken = min(int(k), n)
+        elif isinstance(k, float | np.floating) and 0 < k <= 1:
+            n_taken = max(1, round(float(k) * n))
+        else:
+            raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
+        return self._current.share(np.arange(n) < n_taken)
+
+    @property
+    def left_(self) -> Estimate:
+        """How many wrong labels stay after everything in `removed` has gone, with a 90 % interval."""
+        return self._current.total(~self.removed[self._cells])
+
+    @property
+    def answer_error_(self) -> Estimate:
+        """The measured share of mistaken answers, by questions that were answered twice, with a 90 % interval."""
+        pairs = self._record.repeats()
+        return codes.error_rate(sum(one != other for one, other in pairs), len(pairs))
+
+    def expected_gain(self, n: int = 50) -> Gain:
+        """Return what the next `n` answers are expected to bring.
+
+        Parameters
+        ----------
+        n : int, default=50
+        """
+        useful = n * (1.0 - self.repeats)
+        if self._active < 0:
+            n_audit = useful / _AUDIT_EVERY
+            first = self._first_queued(max(int(useful - n_audit), 1))
+            return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_.value, 0.0)
+        attempt = self._attempts[self._active]
+        n_held = len(self.certificate.cells) if self.certificate is not None else 0
+        n_new = max(attempt.size - n_held - int((self.verdict[attempt.known] == WRONG).sum()), 0)
+        share = min(useful / max(self._draws_to_go(), 1.0), 1.0)
+        return Gain(useful * attempt.predicted, n_new * share)
+
+    @property
+    def worth_going_on_(self) -> bool:
+        """Whether the next fifty answers are expected to find or certify at least ten wrong labels."""
+        if self.next() is None:
+            return False
+        gain = self.expected_gain(50)
+        return self._record.n_asked < _N_FIRST or gain.found + gain.certified >= 50 * _LEAST_WORTH
+
+    @property
+    def under_test(self) -> dict[str, float] | None:
+        """The set that is being tested for a certificate: its size, the draws so far and those still expected."""
+        if self._active < 0:
+            return None
+        return {
+            "size": self._attempts[self._active].size,
+            "drawn": self._ledger.n_drawn[self._active],
+            "more_expected": self._draws_to_go(),
+        }
+
+    def status(self) -> str:
+        """Return what is known and promised so far, in a few sentences."""
+        is_answered = self.verdict != UNKNOWN
+        if not is_answered.any():
+            return "No answers yet: nothing is promised."
+        parts = [f"{self.n_answers:,} answers, {(self.verdict == WRONG).sum():,} labels found wrong."]
+        if (self.verdict[is_answered] == UNSURE).all():
+            return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
+        rate, left = self.noise_rate_, self.left_
+        parts.append(
+            f"About {100 * rate.value:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
+            f"%); about {left.value:,.0f} wrong ones are left ({left.low:,.0f} to {left.high:,.0f})."
+        )
+        certificate = self.certificate
+        parts.append("Nothing is certified yet." if certificate is None else str(certificate))
+        return " ".join(parts)
+
+    # Saving
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short text that tells whether answers are about the same data."""
+        return codes.fingerprint(self.result.X, self.result.Y, self.result.label_names)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters that questions and promises depend on."""
+        return {name: getattr(self, name) for name in _SETTINGS}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the audit as JSON: settings, fingerprint and events; ``result.audit(resume=path)`` goes on with it."""
+        save_state(path, fingerprint=self.fingerprint, settings=self.settings, events=self.events)
+
+    @classmethod
+    def resume(cls, result: "CleaningResult", path: str | os.PathLike[str], **settings: Any) -> "Audit":
+        """Go on with a saved audit.
+
+        Parameters
+        ----------
+        result : CleaningResult
+            Of the same data.
+        path : path
+            What `save` has written.
+        **settings
+            Must be those of the saved audit where they are given.
+        """
+        state = load_state(path, settings)
+        audit = cls(result, **state["settings"])
+        if audit.fingerprint != state["fingerprint"]:
+            raise DataError(
+                f"{os.path.basename(path)} is an audit of other data (fingerprint {state['fingerprint']}, these have "
+                f"{audit.fingerprint}): resume it with the table that it was started with."
+            )
+        for event in state["events"]:
+            audit._replay(event)
+        return audit
+
+    # State
+
+    def _rng(self, *stream: int) -> np.random.Generator:
+        return np.random.default_rng([self.random_state, *stream])
+
+    def _question(self, cell: int, kind: Kind) -> Question:
+        row = int(self.result.rows[cell])
+        name = f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
+        return Question(row, self.result.label_names[int(self.result.Y.indices[cell])], kind, cell, name)
+
+    def _table(self, cells: IntArray) -> "pd.DataFrame":
+        import pandas as pd
+
+        rows = self.result.rows[cells]
+        table = pd.DataFrame({"row": rows})
+        if self.result.row_names is not None:
+            table["id"] = [self.result.row_names[row] for row in rows.tolist()]
+        table["label"] = np.asarray(self.result.label_names, dtype=object)[self.result.Y.indices[cells]]
+        return table
+
+    def _kind_of_slot(self, slot: int, n_audit: int, *, repeat: bool = True) -> Kind:
+        every = round(1.0 / self.repeats) if self.repeats else 0
+        if repeat and every and (slot + 1) % every == 0:
+            return "repeat"
+        if self._active >= 0:
+            return "certificate"
+        return "audit" if n_audit < _N_FIRST or slot % _AUDIT_EVERY == 0 else "suspicious"
+
+    def _first_open(self, order: IntArray, taken: set[int], *, ranked: bool = False) -> int:
+        """Return the first unanswered candidate of an order that nobody looks at; -1 if there is none."""
+        for start in range(0, len(order), 4096):
+            part = order[start : start + 4096]
+            cells = self._cells[part] if ranked else part
+            for cell in cells[self.verdict[cells] == UNKNOWN].tolist():
+                if cell not in taken:
+                    return int(cell)
+        return -1
+
+    def _first_queued(self, n: int) -> IntArray:
+        """Return the ranks of the first `n` unanswered candidates of the learned order."""
+        part = self._learner.queue[: n + self.n_answers]
+        return np.asarray(part[self.verdict[self._cells[part]] == UNKNOWN][:n])
+
+    def _to_repeat(self, slot: int, taken: set[int]) -> int:
+        cells = [cell for cell in self._record.open_to_repeat(_REPEAT_AFTER) if cell not in taken]
+        return cells[int(self._rng(1, slot).integers(len(cells)))] if cells else -1
+
+    def _take_given(self, given: Answers) -> None:
+        result = self.result
+        cells, said = given.cells(result.Y, result.label_names, result.row_names, table=self.fingerprint)
+        who = given.column("who")
+        when = given.column("when")
+        for cell, answer, by, at in zip(cells.tolist(), said.tolist(), who, when, strict=True):
+            self._record.add(Event(len(self.events), cell, WORDS[answer], "given", by, at))
+        self._estimates = None
+
+    def _replay(self, event: Event) -> None:
+        if event.kind == "given" and event.undoes is None:
+            self._record.add(event)
+            self._estimates = None
+        else:
+            self._take(event)
+
+    def _take(self, event: Event) -> int:
+        self._record.add(event)
+        self._estimates = None
+        self._settle()
+        if event.undoes is not None:
+            return event.number
+        active = self._active
+        if active >= 0:
+            if tests.is_over(self._attempts[active], self._ledger, active, self.verdict, self.precision):
+                self._active = -1
+                self._learn()
+        elif self._record.n_of("audit") >= _N_FIRST and self._record.n_asked >= self._fitted_at + _BLOCK:
+            self._learn()
+        return event.number
+
+    def _settle(self) -> None:
+        self._ledger = tests.settle(
+            self._attempts, self.verdict, precision=self.precision, budget=1.0 - self.confidence,
+            answer_error=self.answer_error,
+        )  # fmt: skip
+
+    def _learn(self) -> None:
+        """Fit the noise model to all answers, and put a set to the test if one is worth it."""
+        self._fitted_at = self._record.n_asked
+        self._learner.fit(self.verdict[self._cells], self._rng(2, len(self.events)), self.answer_error)
+        while self._active < 0:
+            attempt = self._proposed()
+            if attempt is None:
+                return
+            self._attempts.append(attempt)
+            self._settle()
+            if not self._ledger.passed[-1]:
+                self._active = len(self._attempts) - 1
+
+    def _proposed(self) -> tests.Attempt | None:
+        held = self.certificate.cells if self.certificate is not None else np.empty(0, dtype=np.int64)
+        p = self._learner.probability
+        ranked = self._cells[np.argsort(-p, kind="stable")]
+        is_held = np.zeros(len(self.verdict), dtype=bool)
+        is_held[held] = True
+        is_open = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
+        cells = np.concatenate([held, ranked[is_open]])
+        size = tests.propose(
+            cells, p[self._rank[cells]], self.verdict, len(held), precision=self.precision,
+            budget=self._ledger.budget, answer_error=self.answer_error,
+        )  # fmt: skip
+        if not size:
+            return None
+        cells = np.sort(cells[:size])
+        is_known = self.verdict[cells] != UNKNOWN
+        draws = self._rng(3, len(self._attempts), len(self.events)).permutation(cells[~is_known])
+        return tests.Attempt(
+            cells[is_known], draws, self._ledger.budget / 2.0, float(p[self._rank[cells[~is_known]]].mean())
+        )
+
+    def _draws_to_go(self) -> float:
+        return tests.draws_to_go(self._attempts[self._active], self._ledger, self._active, self.verdict, self.precision)
+
+    @property
+    def _current(self) -> Estimates:
+        """Estimates from the answers as they stand now."""
+        if self._estimates is None:
+            verdict = self.verdict[self._cells]
+            length, chance = inclusion(self._rate, self._key, self._sample, verdict != UNKNOWN)
+            prefix = self._sample[:length]
+            standing = self._record.standing
+            is_sampled = [standing[cell][0].kind == "audit" for cell in self._cells[prefix].tolist()]
+            fitted = self._learner.fitted(verdict, self._rng(2, len(self.events)))
+            self._estimates = Estimates(self._curve, verdict, fitted, prefix[is_sampled], chance)
+        return self._estimates
+
+
+def _check_settings(precision: float, confidence: float, answer_error: float, repeats: float, settle: str) -> None:
+    for name, value in (("precision", precision), ("confidence", confidence)):
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"{name} must be between 0 and 1, got {value!r}.")
+    if not 0.0 <= answer_error < 0.5:
+        raise ValueError(f"answer_error must be at least 0 and below 0.5, got {answer_error!r}.")
+    if not 0.0 <= repeats <= 0.5:
+        raise ValueError(f"repeats must be between 0 and 0.5, got {repeats!r}.")
+    if settle not in ("latest", "majority"):
+        raise ValueError(f"settle must be 'latest' or 'majority', got {settle!r}.")

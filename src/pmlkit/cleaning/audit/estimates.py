@@ -1,0 +1,77 @@
+"""How many candidates are wrong, by a calibration curve and by the audit sample, with intervals."""
+
+import numpy as np
+from scipy.special import expit
+
+from pmlkit._typing import BoolArray, FloatArray, IntArray
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG, Estimate
+from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
+from pmlkit.cleaning.audit.sampling import difference_estimate
+
+__all__ = ["Estimates"]
+
+_Z90 = 1.645
+
+
+class Estimates:
+    """Totals and shares of wrong candidates, from all answers.
+
+    Parameters
+    ----------
+    design : Design
+        Of the calibration curve.
+    verdict : array of shape (n_candidates,)
+        What is known of each.
+    fitted : array of int
+        The candidates that the curve is fitted to.
+    sampled : array of int
+        The candidates that came into the audit sample.
+    chance : array of shape (n_candidates,)
+        With which probability each would have.
+    """
+
+    def __init__(
+        self, design: Design, verdict: IntArray, fitted: IntArray, sampled: IntArray, chance: FloatArray
+    ) -> None:
+        self._verdict = verdict
+        self._sampled = sampled[np.isin(verdict[sampled], [WRONG, RIGHT])]
+        self._chance = chance
+        self._model = fit_noise_model(design, fitted, (verdict[fitted] == WRONG).astype(np.float64))
+        self._probability = expit(self._model.log_odds())
+        weight = 1.0 / chance[sampled]
+        unsure = verdict[sampled] == UNSURE
+        self._unsure = float(weight[unsure].sum() / weight.sum()) if len(sampled) else float((verdict == UNSURE).any())
+
+    def total(self, members: BoolArray) -> Estimate:
+        """Return the number of wrong ones among some candidates.
+
+        Answers "unsure" say nothing about the number, but widen the interval: they may all be right, or all wrong.
+        """
+        p, verdict = self._probability, self._verdict
+        is_open = members & np.isin(verdict, [UNKNOWN, UNSURE])
+        n_wrong = float((members & (verdict == WRONG)).sum())
+        n_most = float(members.sum() - (members & (verdict == RIGHT)).sum())
+        model = n_wrong + float(p[is_open].sum())
+        spread = np.where(is_open, p * (1.0 - p), 0.0)
+        model_error = np.sqrt(self._model.variance_of_sum(spread) + spread.sum())
+        mine = self._sampled[members[self._sampled]]
+        wrong = (verdict[mine] == WRONG).astype(np.float64)
+        # Without the sample's own answers, which its weights take care of.
+        n_sure = model - float(wrong.sum()) + float(p[mine].sum())
+        design, design_error = difference_estimate(wrong, p[mine], self._chance[mine], n_sure)
+        value = min(max((model + design) / 2.0, n_wrong), n_most) if len(mine) else model
+        error = max(float(model_error), design_error)
+        room = max(n_most - n_wrong, 1e-9)
+        low, high = _interval((value - n_wrong) / room, error / room)
+        unsure = min(self._unsure, 1.0)
+        return Estimate(value, n_wrong + room * low * (1.0 - unsure), n_wrong + room * (high + (1.0 - high) * unsure))
+
+    def share(self, members: BoolArray) -> Estimate:
+        """Return the share of wrong ones among some candidates."""
+        n, total = max(int(members.sum()), 1), self.total(members)
+        return Estimate(total.value / n, total.low / n, total.high / n)
+
+
+def _interval(share: float, error: float) -> tuple[float, float]:
+    """Return a 90 % interval of a share, symmetric or, near 0 and 1, on the scale of log odds."""
+    return max(share - _Z90 * error, 0.0), min(share + _Z90 * error, 1.0)

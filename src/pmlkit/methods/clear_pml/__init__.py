@@ -1,0 +1,18 @@
+r"""ClearPML: estimate how likely each candidate is true, then learn a predictor from the estimates.
+
+The model of the data: every row has a set of true labels (perhaps none); all of them become candidates, and each other
+label becomes a candidate with probability :math:`\rho`, whatever the features say. The modules in the order of a fit:
+
+1. `feature_weighting` : two ways of weighting the features compete by leave-one-out error.
+2. `landmarks`, `loo_ridge` : kernel ridge regression of the candidates, with exact leave-one-out scores.
+3. `score_calibration` : one logistic curve per label makes the scores probabilities.
+4. `posterior` : the noise rate, and the probability that each candidate is true given its row's other candidates.
+5. `label_correlations` : the log odds of a row's labels correct each other.
+6. `self_training` : rows without candidates join with the predictor's own answers.
+
+`estimator` puts them together; docs/methods/clear-pml.md has the formulas and what each step is worth.
+"""
+
+from pmlkit.methods.clear_pml.estimator import ClearPML
+
+__all__ = ["ClearPML"]

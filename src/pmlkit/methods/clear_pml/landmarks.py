@@ -1,0 +1,121 @@
+"""The kernel between all rows and a sample of them, the landmarks (Nystroem's method)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_hash
+from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit.numerics.products import as_dense
+
+__all__ = ["LandmarkKernel", "mean_distance_between", "row_blocks", "sample_by_content"]
+
+_BLOCK_CELLS = 4_000_000
+
+
+@dataclass(frozen=True)
+class LandmarkKernel:
+    """The kernel between rows and landmarks.
+
+    For rows x and z it is ``(g + g^4) / 2`` with ``g = exp(-|x - z|^2 / 2 width^2)``: two Gaussians, one half
+    as wide as the other. With `linear` it is ``x.z + g``.
+
+    Attributes
+    ----------
+    landmarks : array or CSR array of float64 of shape (n_landmarks, n_features)
+    width : float
+    linear : bool
+    """
+
+    landmarks: Features
+    width: float
+    linear: bool
+
+    def __call__(self, X: Features) -> FloatArray:
+        """Return the kernel of rows with all landmarks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+        >>> LandmarkKernel(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, linear=True)(np.array([[1.0, 0.0]])).round(3)
+        array([[2.   , 0.368]])
+        """
+        inner = _inner(X, self.landmarks)
+        gaussian = np.multiply(inner, 2.0)
+        gaussian -= _squares(X)[:, None]
+        gaussian -= _squares(self.landmarks)
+        np.minimum(gaussian, 0.0, out=gaussian)
+        gaussian *= 0.5 / self.width**2
+        np.exp(gaussian, out=gaussian)
+        if self.linear:
+            gaussian += inner
+            return gaussian
+        np.square(gaussian, out=inner)
+        gaussian += np.square(inner, out=inner)
+        gaussian *= 0.5
+        return gaussian
+
+    def times(self, X: Features, weights: FloatArray) -> FloatArray:
+        """Return ``kernel @ weights`` without ever holding the kernel of all rows."""
+        product = np.empty((X.shape[0], weights.shape[1]))
+        for rows in row_blocks(X.shape[0], self.landmarks.shape[0]):
+            product[rows] = self(X[rows]) @ weights
+        return product
+
+
+def sample_by_content(X: Features, size: int) -> IntArray:
+    """Return `size` different rows (or all that there are), chosen by a hash of their content.
+
+    The choice does not depend on the order of the rows; of identical rows only the first is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.landmarks import sample_by_content
+    >>> X = np.array([[1.0], [2.0], [2.0], [3.0]])
+    >>> sample_by_content(X, 3).tolist(), len(sample_by_content(X, 2))
+    ([0, 1, 3], 2)
+    """
+    _, first = np.unique(row_hash(X, precision=np.float32), return_index=True)
+    return np.sort(first[:size])
+
+
+def mean_distance_between(X: Features) -> float:
+    """Return the mean distance between two rows; 1 where all are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.landmarks import mean_distance_between
+    >>> mean_distance_between(np.array([[0.0], [2.0], [4.0]])).__round__(3)
+    2.667
+    """
+    squares = _squares(X)
+    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * _inner(X, X), 0.0))
+    np.fill_diagonal(distance, 0.0)
+    n_pairs = len(distance) * (len(distance) - 1)
+    mean = float(distance.sum() / n_pairs) if n_pairs else 0.0
+    return mean if mean > 1e-6 else 1.0
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield slices of rows such that a block of so many columns stays small."""
+    step = max(1, _BLOCK_CELLS // max(1, n_columns))
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
+
+
+def _inner(A: Features, B: Features) -> FloatArray:
+    if sparse.issparse(A) and sparse.issparse(B) and B.shape[0] * B.shape[1] <= 20 * _BLOCK_CELLS:
+        # Against dense landmarks the product is dense at once; a sparse one would first have to find its pattern.
+        B = B.toarray()
+    return np.asarray(as_dense(A @ B.T), dtype=np.float64)
+
+
+def _squares(A: Features) -> FloatArray:
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", A, A, dtype=np.float64))

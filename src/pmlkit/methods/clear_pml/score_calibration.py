@@ -1,0 +1,153 @@
+"""Platt scaling of regression scores: one logistic curve per label, with slopes shrunk towards a common one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit
+
+from pmlkit._typing import FloatArray, IntArray
+
+__all__ = ["ScoreCalibration", "fit_calibration"]
+
+_FREQUENT = 20.0  # positives from which a label counts for the typical slope
+_TYPICAL_SLOPE = 3.0
+_LOOSE, _FIRM = 0.1, 3.0  # precision of the slopes' prior before and after the typical slope is known
+_MAX_NEWTON_STEPS = 25
+_N_BINS, _WIDEST = 512, 8.0  # bins of scores, within so many standard deviations of the target
+_BLOCK_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class ScoreCalibration:
+    """Probabilities ``expit(intercept + slope * (score - mean) / spread)`` per label.
+
+    Attributes
+    ----------
+    mean, spread, intercept, slope : arrays of shape (n_labels,)
+    """
+
+    mean: FloatArray
+    spread: FloatArray
+    intercept: FloatArray
+    slope: FloatArray
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probabilities of scores."""
+        gain = (self.slope / self.spread).astype(scores.dtype)
+        offset = (self.intercept - self.mean * self.slope / self.spread).astype(scores.dtype)
+        return np.asarray(expit(scores * gain + offset))
+
+
+def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
+    """Fit the curves to leave-one-out scores by maximum likelihood, with slopes shrunk to that of a typical label.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_labels)
+        Made without the row's own target.
+    target : array of shape (n_rows, n_labels)
+        Probabilities, or 0 and 1.
+
+    Notes
+    -----
+    Slopes are never negative. Without a signal, the leave-one-out score of a row is the mean of the
+    others, which falls when the row's own target rises: a free slope would exploit that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.score_calibration import fit_calibration
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.uniform(size=(2000, 1))
+    >>> calibration = fit_calibration(scores, (rng.uniform(size=scores.shape) < scores).astype(float))
+    >>> calibration.probabilities(np.array([[0.2], [0.8]])).round(1)
+    array([[0.2],
+           [0.8]])
+    """
+    mean = target.mean(axis=0, dtype=np.float64)
+    floor = 0.5 / len(target)
+    share = np.clip(mean, floor, 1.0 - floor)
+    spread = np.sqrt(share * (1.0 - share))
+    cells = _summarise(scores, target, mean, spread)
+    start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
+    _, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
+    frequent = target.sum(axis=0) >= _FREQUENT
+    typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
+    intercept, slope = _maximum(cells, start[0], slopes, typical, _FIRM)
+    return ScoreCalibration(mean, spread, intercept, slope)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Standardised scores with their targets, of single rows or of bins of rows; arrays of shape (n_bins, n_labels).
+
+    Attributes
+    ----------
+    units, target : arrays
+        Means over the rows of the bin.
+    count : array or 1.0
+        How many rows the bin has.
+    """
+
+    units: FloatArray
+    target: FloatArray
+    count: FloatArray | float
+
+    def of_labels(self, labels: IntArray) -> "_Cells":
+        count = self.count[:, labels] if isinstance(self.count, np.ndarray) else self.count
+        return _Cells(self.units[:, labels], self.target[:, labels], count)
+
+
+def _summarise(scores: FloatArray, target: FloatArray, mean: FloatArray, spread: FloatArray) -> _Cells:
+    """Standardise scores; with many rows, replace them by the means of narrow bins (equal for the curve's purposes)."""
+    n_rows, n_labels = scores.shape
+    if n_rows <= 2 * _N_BINS:
+        return _Cells((scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype), target, 1.0)
+    units, shares, counts = (np.zeros((_N_BINS, n_labels)) for _ in range(3))
+    step = max(1, _BLOCK_CELLS // n_rows)
+    for first in range(0, n_labels, step):
+        block = slice(first, min(first + step, n_labels))
+        # One label after the other in memory, and so its bins.
+        some = ((scores[:, block] - mean[block]) / spread[block]).T
+        low = np.maximum(some.min(axis=1, keepdims=True), -_WIDEST)
+        width = np.maximum(np.minimum(some.max(axis=1, keepdims=True), _WIDEST) - low, 1e-12)
+        place = np.clip((some - low) * (_N_BINS / width), 0.0, _N_BINS - 1.0).astype(np.intp)
+        place += _N_BINS * np.arange(len(some))[:, None]
+        flat, size = place.ravel(), _N_BINS * len(some)
+        count = np.bincount(flat, minlength=size)
+        for total, cells in ((units, some), (shares, target[:, block].T)):
+            sums = np.bincount(flat, weights=cells.ravel(), minlength=size) / np.maximum(count, 1)
+            total[:, block] = sums.reshape(len(some), _N_BINS).T
+        counts[:, block] = count.reshape(len(some), _N_BINS).T
+    return _Cells(units, shares, counts)
+
+
+def _maximum(
+    cells: _Cells, intercept: FloatArray, slope: FloatArray, centre: float, precision: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the most likely intercepts and slopes (Newton's method per label, until convergence)."""
+    intercept, slope = intercept.astype(np.float64), slope.astype(np.float64)
+    moving = np.arange(len(slope))
+    kind = cells.units.dtype
+    for _ in range(_MAX_NEWTON_STEPS):
+        some = cells if len(moving) == len(slope) else cells.of_labels(moving)
+        units = some.units
+        old_slope = slope[moving]
+        chance = expit(units * old_slope.astype(kind) + intercept[moving].astype(kind))
+        rest = (some.target - chance) * some.count
+        weight = chance * (1.0 - chance) * some.count
+        slant = weight * units
+        a, b = weight.sum(axis=0, dtype=np.float64) + 1e-9, slant.sum(axis=0, dtype=np.float64)
+        c = np.einsum("ij,ij->j", slant, units).astype(np.float64) + precision
+        u = rest.sum(axis=0, dtype=np.float64)
+        v = np.einsum("ij,ij->j", rest, units).astype(np.float64) - precision * (old_slope - centre)
+        determinant = np.maximum(a * c - b * b, 1e-12)
+        # Small steps: far from the maximum the quadratic model of a logistic curve leads astray.
+        to_intercept = np.clip((c * u - b * v) / determinant, -2.0, 2.0)
+        new_slope = np.maximum(old_slope + np.clip((a * v - b * u) / determinant, -2.0, 2.0), 0.0)
+        intercept[moving] += to_intercept
+        slope[moving] = new_slope
+        moving = moving[np.maximum(np.abs(to_intercept), np.abs(new_slope - old_slope)) >= 1e-5]
+        if not len(moving):
+            break
+    return intercept, slope

@@ -1,0 +1,112 @@
+"""Support vector regression of many targets on one radial kernel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+from sklearn import config_context
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVR
+
+from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit.numerics.canonical import plain_rows
+
+__all__ = ["KernelRegression", "fit_kernel_regression", "kernel_width"]
+
+# The largest kernel matrix that is kept: 8,192 rows, half a gigabyte.
+_KERNEL_CELLS = 1 << 26
+_CELLS_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True)
+class KernelRegression:
+    """Regressions of several targets that share their support rows.
+
+    Attributes
+    ----------
+    support_rows : dense array or CSR array of shape (n_support, n_features)
+    dual : array of shape (n_support, n_targets)
+    bias : array of shape (n_targets,)
+    gamma : float
+    """
+
+    support_rows: Features
+    dual: FloatArray
+    bias: FloatArray
+    gamma: float
+
+    def predict(self, X: Features) -> FloatArray:
+        """Return the predicted targets of every row."""
+        predicted = np.empty((X.shape[0], len(self.bias)))
+        size = max(1, _CELLS_AT_ONCE // max(self.support_rows.shape[0], X.shape[1]))
+        for start in range(0, X.shape[0], size):
+            rows = plain_rows(X[start : start + size], dense=not sparse.issparse(self.support_rows))
+            kernel = rbf_kernel(rows, self.support_rows, gamma=self.gamma)
+            predicted[start : start + size] = kernel @ self.dual + self.bias
+        return predicted
+
+
+def kernel_width(X: Features) -> float:
+    """Return scikit-learn's ``gamma="scale"``: one over the number of features times their variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.drama.kernel_regression import kernel_width
+    >>> kernel_width(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    0.5
+    """
+    variance = float(X.multiply(X).mean() - X.mean() ** 2) if sparse.issparse(X) else float(X.var())
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | None = None) -> KernelRegression:
+    """Fit scikit-learn's ``SVR()`` to every column of `targets`.
+
+    The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes
+    its own.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+    targets : array of shape (n_rows, n_targets)
+    n_jobs : int, optional
+        Processes, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.drama.kernel_regression import fit_kernel_regression
+    >>> X = np.linspace(0, 1, 9)[:, None]
+    >>> model = fit_kernel_regression(X, np.hstack([X, -X]))
+    >>> bool(np.abs(model.predict(X) - np.hstack([X, -X])).max() < 0.11)
+    True
+    """
+    gamma = kernel_width(X)
+    shared = X.shape[0] ** 2 <= _KERNEL_CELLS
+    features = rbf_kernel(X, gamma=gamma) if shared else X
+    kernel = "precomputed" if shared else "rbf"
+    # Several parcels a worker: few enough to send, many enough to even out.
+    n_parcels = min(8 * effective_n_jobs(n_jobs), targets.shape[1])
+    parcels = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_columns)(features, targets[:, start::n_parcels], kernel, gamma) for start in range(n_parcels)
+    )
+    dual, bias = np.empty_like(targets), np.empty(targets.shape[1])
+    for start, (some_dual, some_bias) in enumerate(parcels):
+        dual[:, start::n_parcels], bias[start::n_parcels] = some_dual, some_bias
+    used: IntArray = np.flatnonzero(dual.any(axis=1))
+    if not len(used):  # constant targets need no support, but a kernel needs a row
+        used = np.zeros(1, dtype=np.int64)
+    return KernelRegression(X[used], dual[used], bias, gamma)
+
+
+def _fit_columns(features: Features, targets: FloatArray, kernel: str, gamma: float) -> tuple[FloatArray, FloatArray]:
+    dual, bias = np.zeros(targets.shape), np.empty(targets.shape[1])
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for column, target in enumerate(targets.T):
+            model = SVR(kernel=kernel, gamma=gamma).fit(features, target)
+            coefficients = model.dual_coef_
+            coefficients = coefficients.toarray() if sparse.issparse(coefficients) else coefficients
+            dual[model.support_, column], bias[column] = coefficients[0], model.intercept_[0]
+    return dual, bias

@@ -1,0 +1,157 @@
+"""Credible labels: candidates that the neighbours of a row vouch for (PARTICLE, first stage)."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit.methods.particle.propagation import propagate, reweight_to_class_mass, rows_to_unit_range
+from pmlkit.numerics.neighbors import nearest
+from pmlkit.numerics.reconstruction import reconstruction_graph
+
+__all__ = ["credible_labels", "credible_labels_by_folds", "neighbour_votes", "propagated_confidence"]
+
+_FOLDS = 10
+
+
+def propagated_confidence(
+    X: Features, Y: CSR, index: Any, *, n_neighbors: int, alpha: float, with_self: bool = False
+) -> tuple[CSR, int]:
+    """Return confidences by label propagation over the reconstruction graph.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+    Y : CSR array of ones of shape (n_rows, n_labels)
+        Candidates, with sorted indices.
+    index : NearestNeighbors
+        Fitted on `X`.
+    n_neighbors : int
+    alpha : float
+        How much comes from the neighbours, in [0, 1).
+    with_self : bool, default=False
+        Whether a row counts among its own neighbours, as in the authors' program. It then rebuilds
+        itself perfectly and nothing flows.
+
+    Returns
+    -------
+    confidence : CSR array of shape (n_rows, n_labels)
+        After the class-mass correction, each row mapped to [0, 1].
+    n_iter : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from sklearn.neighbors import NearestNeighbors
+    >>> from pmlkit.methods.particle.elicitation import propagated_confidence
+    >>> X = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    >>> confidence, _ = propagated_confidence(X, Y, NearestNeighbors().fit(X), n_neighbors=1, alpha=0.9)
+    >>> confidence.toarray()[0].round(2)
+    array([1., 0.])
+    """
+    neighbor = nearest(index, n_neighbors, X if with_self else None)[1]
+    flow, n_iter = propagate(reconstruction_graph(X, neighbor), Y, alpha=alpha)
+    mass = sparse.csr_array((reweight_to_class_mass(flow, Y), Y.indices, Y.indptr), Y.shape)
+    row = row_of_cells(Y)
+    values = rows_to_unit_range(mass.toarray())[row, Y.indices]
+    return sparse.csr_array((values, Y.indices, Y.indptr), Y.shape), n_iter
+
+
+def neighbour_votes(distance: FloatArray, neighbor: IntArray, confidence: CSR) -> FloatArray:
+    r"""Let neighbours vote with their confidences, each row mapped to [0, 1].
+
+    Neighbour r has the weight :math:`1 - d_r / \sum_s d_s`. (A single neighbour has the weight one,
+    and a single label, which has no others to be compared with, gets the weighted mean.)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.particle.elicitation import neighbour_votes
+    >>> neighbour_votes(np.array([[1.0, 3.0]]), np.array([[0, 1]]), sparse.csr_array(np.eye(2, 3))).round(3)
+    array([[1.   , 0.333, 0.   ]])
+    """
+    k = distance.shape[1]
+    total = distance.sum(axis=1, keepdims=True)
+    share = np.divide(distance, total, out=np.full_like(distance, 1.0 / k), where=total > 0)
+    weight = 1.0 - share if k > 1 else np.ones_like(share)
+    row_ends = np.arange(0, neighbor.size + 1, k)
+    voters = sparse.csr_array((weight.ravel(), neighbor.ravel(), row_ends), (len(neighbor), confidence.shape[0]))
+    votes = (voters @ confidence).toarray()
+    if votes.shape[1] == 1:
+        return np.asarray(votes / weight.sum(axis=1, keepdims=True))
+    return rows_to_unit_range(votes)
+
+
+def credible_labels(votes: FloatArray, confidence: FloatArray, candidate: BoolArray, threshold: float) -> BoolArray:
+    """Choose the candidates whose votes reach a threshold, and at least one of each row.
+
+    Parameters
+    ----------
+    votes, confidence : arrays of shape (n_rows, n_labels)
+        Where no candidate reaches the threshold, the one with the most votes is taken, and among
+        equals the one with the highest confidence.
+    candidate : array of bool of shape (n_rows, n_labels)
+    threshold : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.particle.elicitation import credible_labels
+    >>> votes = np.array([[1.0, 0.95, 0.2], [1.0, 0.3, 0.4]])
+    >>> credible_labels(votes, votes, np.array([[True, True, True], [False, True, True]]), 0.9)
+    array([[ True,  True, False],
+           [False, False,  True]])
+    """
+    credible = np.asarray((votes >= threshold) & candidate)
+    bare = np.flatnonzero(candidate.any(axis=1) & ~credible.any(axis=1))
+    own = np.where(candidate[bare], votes[bare], -1.0)
+    finalist = own == own.max(axis=1, keepdims=True, initial=-1.0)
+    credible[bare, np.argmax(np.where(finalist, confidence[bare], -1.0), axis=1)] = True
+    return credible
+
+
+def credible_labels_by_folds(
+    X: Features, Y: CSR, *, n_neighbors: int, alpha: float, threshold: float
+) -> tuple[FloatArray, BoolArray]:
+    """Elicit credible labels as the authors' program does.
+
+    Ten contiguous folds, each judged by the rows of the others. Where no candidate reaches the
+    threshold, labels that do are taken although they are no candidates.
+
+    Returns
+    -------
+    votes : array of shape (n_rows, n_labels)
+    credible : array of bool of shape (n_rows, n_labels)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.particle.elicitation import credible_labels_by_folds
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.1, 0.0], [0.0, 1.1]])
+    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> credible_labels_by_folds(X, Y, n_neighbors=1, alpha=0.95, threshold=0.9)[1][0]
+    array([ True, False])
+    """
+    n_rows = Y.shape[0]
+    votes = np.empty(Y.shape)
+    size = -(-n_rows // _FOLDS)
+    for start in range(0, n_rows, size):
+        held_out = np.arange(start, min(start + size, n_rows))
+        rest = np.setdiff1d(np.arange(n_rows), held_out)
+        index = NearestNeighbors().fit(X[rest])
+        confidence, _ = propagated_confidence(
+            X[rest], Y[rest], index, n_neighbors=n_neighbors, alpha=alpha, with_self=True
+        )
+        votes[held_out] = neighbour_votes(*nearest(index, n_neighbors, X[held_out]), confidence)
+    popular = votes >= threshold
+    credible = popular & (Y.toarray() > 0)
+    outside = ~credible.any(axis=1)
+    credible[outside] = popular[outside]
+    return votes, credible

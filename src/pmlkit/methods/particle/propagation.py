@@ -1,0 +1,149 @@
+"""Label propagation that never leaves the candidates."""
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, FloatArray, IntArray
+
+__all__ = ["candidate_operator", "propagate", "reweight_to_class_mass", "rows_to_unit_range"]
+
+
+def candidate_operator(graph: CSR, Y: CSR) -> CSR:
+    """Return the graph as it acts on the candidate cells.
+
+    Parameters
+    ----------
+    graph : CSR array of shape (n_rows, n_rows)
+        What flows from row to row.
+    Y : CSR array of shape (n_rows, n_labels)
+        Candidates, with sorted indices.
+
+    Returns
+    -------
+    operator : CSR array of shape (n_cells, n_cells)
+        For values `p` aligned with ``Y.data``, ``operator @ p`` is ``graph @ P`` on the candidates,
+        at the cost of the cells that neighbours have in common.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.particle.propagation import candidate_operator
+    >>> graph = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
+    >>> candidate_operator(graph, Y).toarray().tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    n_labels = Y.shape[1]
+    edges = graph.tocoo()
+    sizes = np.diff(Y.indptr)
+    # One entry for every edge and candidate of its receiving row; kept where the sending row has it too.
+    per_edge = sizes[edges.coords[0]]
+    edge = np.repeat(np.arange(len(per_edge)), per_edge)
+    within = np.arange(len(edge)) - np.repeat(np.cumsum(per_edge) - per_edge, per_edge)
+    to_cell = Y.indptr[edges.coords[0][edge]].astype(np.int64) + within
+    wanted = edges.coords[1][edge].astype(np.int64) * n_labels + Y.indices[to_cell]
+    cell_key = np.repeat(np.arange(Y.shape[0], dtype=np.int64), sizes) * n_labels + Y.indices
+    from_cell = np.minimum(np.searchsorted(cell_key, wanted), max(Y.nnz - 1, 0))
+    shared = cell_key[from_cell] == wanted if Y.nnz else np.zeros(0, dtype=bool)
+    return sparse.csr_array((edges.data[edge][shared], (to_cell[shared], from_cell[shared])), (Y.nnz, Y.nnz))
+
+
+def propagate(
+    graph: CSR, Y: CSR, *, alpha: float = 0.95, tol: float = 1e-5, max_iter: int = 1000
+) -> tuple[FloatArray, int]:
+    r"""Let confidences flow along a graph, held on the candidates.
+
+    .. math::
+
+        P \leftarrow \text{rows to sum one of } Y \circ (\alpha T P + (1 - \alpha) Y)
+
+    Parameters
+    ----------
+    graph : CSR array of shape (n_rows, n_rows)
+        The transition matrix T, with rows that sum to one (or zero).
+    Y : CSR array of ones of shape (n_rows, n_labels)
+        Candidates, with sorted indices.
+    alpha : float, default=0.95
+        How much comes from the neighbours, in [0, 1).
+    tol : float, default=1e-5
+        Stop when the spectral norm of the change is below.
+    max_iter : int, default=1000
+
+    Returns
+    -------
+    confidence : array aligned with ``Y.data``
+        Rows sum to one.
+    n_iter : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.particle.propagation import propagate
+    >>> graph = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
+    >>> propagate(graph, Y)[0].round(3)
+    array([0.048, 0.952, 1.   ])
+    """
+    operator = candidate_operator(graph, Y)
+    row = row_of_cells(Y)
+    confidence = np.ones(Y.nnz)
+    n_iter, settled = 0, False
+    while not settled and n_iter < max_iter:
+        flow = alpha * (operator @ confidence) + (1.0 - alpha)
+        flow /= np.bincount(row, weights=flow, minlength=Y.shape[0])[row]
+        settled = _spectral_norm_below(sparse.csr_array((flow - confidence, Y.indices, Y.indptr), Y.shape), tol)
+        confidence = flow
+        n_iter += 1
+    return confidence, n_iter
+
+
+def _spectral_norm_below(change: CSR, tol: float) -> bool:
+    """Tell whether the largest singular value is below `tol`; exact, but rarely computed."""
+    frobenius = float(np.linalg.norm(change.data))
+    if frobenius < tol:
+        return True
+    if frobenius >= tol * np.sqrt(min(change.shape)):
+        return False
+    gram = (change.T @ change).toarray()
+    return bool(np.linalg.eigvalsh(gram)[-1] < tol * tol)
+
+
+def reweight_to_class_mass(confidence: FloatArray, Y: CSR) -> FloatArray:
+    """Scale every label so that its confidences sum to the number of its candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.particle.propagation import reweight_to_class_mass
+    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [1.0, 0.0]]))
+    >>> reweight_to_class_mass(np.array([0.2, 0.8, 0.6]), Y)
+    array([0.5, 1. , 1.5])
+    """
+    label: IntArray = Y.indices
+    n_labels = Y.shape[1]
+    mass = np.bincount(label, weights=confidence, minlength=n_labels)
+    count = np.bincount(label, minlength=n_labels)
+    return np.asarray(confidence * (count / np.where(mass > 0, mass, 1.0))[label])
+
+
+def rows_to_unit_range(scores: FloatArray) -> FloatArray:
+    """Map every row to [0, 1] by its smallest and largest value.
+
+    A row whose values are all equal has no order to keep: it becomes ones, or zeros where the
+    values are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.particle.propagation import rows_to_unit_range
+    >>> rows_to_unit_range(np.array([[1.0, 2.0, 5.0], [3.0, 3.0, 3.0]]))
+    array([[0.  , 0.25, 1.  ],
+           [1.  , 1.  , 1.  ]])
+    """
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    flat = np.broadcast_to((high != 0).astype(scores.dtype), scores.shape)
+    return np.asarray(np.divide(scores - low, high - low, out=flat.copy(), where=high > low))

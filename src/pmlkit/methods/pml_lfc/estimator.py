@@ -1,0 +1,310 @@
+r"""PML-LFC: features and labels collaborate, confidences and predictor are learned together.
+
+.. math::
+
+    \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
+        + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}
+
+P are the confidences, W the predictor, :math:`A = S \circ C` the similarity of rows by features (a
+Gaussian kernel) and by candidates (their cosine); H leaves out the diagonal. The paper's equations
+are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to be corrected.
+"""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import joblib
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pmlkit._random import generator
+from pmlkit._threads import one_blas_thread
+from pmlkit._typing import CSR, Features, FloatArray, RandomState
+from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.pml_lfc.basis import eigenbasis
+from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
+from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
+from pmlkit.methods.pml_lfc.solver import Prepared, coefficients_of, solve
+from pmlkit.methods.progress import Progress
+from pmlkit.numerics.kernels import mean_distance
+from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+
+__all__ = ["PMLLFC"]
+
+logger = logging.getLogger(__name__)
+
+
+class PMLLFC(BasePML):
+    r"""PML-LFC: confidences and a low-rank predictor, learned together from features and labels.
+
+    Two rows with similar features and similar candidates should have similar confidences, and a
+    linear predictor of low rank should agree with the confidences:
+
+    .. math::
+
+        \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
+            + \lambda \|P 1 - 1\|^2 .
+
+    Parameters
+    ----------
+    alpha : float, default=10.0
+        Weight of the predictor's nuclear norm, positive. The paper uses 10.
+    alpha_scale : {"paper", "frobenius"}, default="paper"
+        As printed, what an alpha does depends on the number of rows and the scale of the features.
+        With ``"frobenius"`` it is multiplied by a hundredth of the Frobenius norm of the (centred)
+        features, which cancels both.
+    fit_intercept : bool, default=False
+        Give each label a constant, outside the nuclear norm. The paper has none. Together with
+        ``alpha_scale="frobenius"`` it meets 36 of the paper's 40 figures instead of 30
+        (docs/methods/pml-lfc.md): recommended.
+    beta : float, default=10.0
+        Weight of the similarity of pairs. The paper uses 10.
+    row_sum_weight : float, default=10.0
+        The paper's lambda, which it never states: how strongly a row's confidences are held to
+        sum to one. Not used with ``row_sum="simplex"``.
+    similarity : {"both", "features", "labels"}, default="both"
+        What makes rows similar. ``"features"`` is the paper's ablation oF, ``"labels"`` oL.
+    joint : bool, default=True
+        False is the ablation nJ: the confidences are learned first, without the predictor (run
+        `max_iter` up and `tol` down to take them to convergence), then the predictor once.
+    bandwidth : {"mean", "paper"} or float, default="mean"
+        Width of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
+        is n times larger, so that all rows are equally similar and features play no part.
+    normalize : {"unit", "standard"} or None, default="unit"
+        Scale rows to unit length, or divide columns by their standard deviation, or neither (the
+        paper says nothing, and alpha depends on the scale).
+    kernel_approx : {"auto", "exact", "features"}, default="auto"
+        How products with the similarity are made: exactly (one kernel block a label), through a
+        feature map of the kernel in linear time, or by size: exact up to 16.8 million kernel cells.
+    row_sum : {"penalty", "simplex"}, default="penalty"
+        Hold row sums to one by the penalty of the paper's update rule, or exactly, by projection.
+    beta_scale : {"paper", "pairs"}, default="paper"
+        With ``"pairs"`` beta is divided by the number of rows, so that the pairs of a row weigh as
+        much as the row's own fit; as printed, they outweigh it by about n and the confidences
+        hardly listen to the predictor.
+    max_iter : int, default=10
+        Outer iterations: one step of the confidences and one of the predictor each.
+    tol : float, default=1e-3
+        Stop when the objective changes by less, relatively. 0 runs all iterations.
+    w_tol : float, default=1e-6
+        Relative duality gap to which the predictor is solved at the end (before, as long
+        as the confidences move, at least a hundred times that).
+    warm_start : bool, default=False
+        Start from the last solution and keep what alpha and beta do not change, when fitted again
+        on the same data: for a grid of alpha and beta. Keeps the kernel blocks in memory.
+    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
+        paper reports a Hamming loss but no threshold.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the landmarks of the feature map, and the rows of the mean distance above 6,000 rows.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features, n_labels)
+        The predictor, in the scale of the normalised features.
+    intercept_ : array of shape (n_labels,)
+        Zeros without `fit_intercept`.
+    label_confidence_ : CSR array of shape (n_rows, n_labels)
+        P, cut at 1.
+    objective_ : array
+        The objective at the start and after every half step; it never rises. (Of the pairs alone
+        where ``joint=False``.)
+    n_iter_ : int
+        Outer iterations.
+    rank_ : int
+        Rank of `coef_`.
+    bandwidth_ : float
+        Width of the Gaussian kernel.
+    kernel_approx_ : str
+        "exact", "features" or "mixed".
+    optimality_gap_ : float
+        The predictor's objective is at most this share of itself above its optimum.
+    label_names_, classes_, n_features_in_
+        See :class:`~pmlkit.methods.base.BasePML`.
+
+    Notes
+    -----
+    Rows without candidates are left out: their confidences are all zero by definition, so they
+    would only pull the predictor towards zero. Sparse features stay sparse.
+
+    References
+    ----------
+    .. [1] T. Yu, G. Yu, J. Wang and M. Guo, "Partial Multi-label Learning with Label and Feature
+       Collaboration", DASFAA 2020.
+
+    Examples
+    --------
+    >>> from pmlkit import PMLLFC
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300, random_state=0)
+    >>> model = PMLLFC(random_state=0).fit(strips.X, strips.Y)
+    >>> bool((model.objective_[1:] <= model.objective_[:-1]).all())
+    True
+    """
+
+    _one_label_as_two: ClassVar[bool] = True
+    _many_small_products: ClassVar[bool] = False  # It says itself which parts have them.
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BasePML._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha_scale": [StrOptions({"paper", "frobenius"})],
+        "fit_intercept": ["boolean"],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "row_sum_weight": [Interval(Real, 0, None, closed="left")],
+        "similarity": [StrOptions({"both", "features", "labels"})],
+        "joint": ["boolean"],
+        "bandwidth": [StrOptions({"mean", "paper"}), Interval(Real, 0, None, closed="neither")],
+        "normalize": [StrOptions({"unit", "standard"}), None],
+        "kernel_approx": [StrOptions({"auto", "exact", "features"})],
+        "row_sum": [StrOptions({"penalty", "simplex"})],
+        "beta_scale": [StrOptions({"paper", "pairs"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "w_tol": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 10.0,
+        alpha_scale: Literal["paper", "frobenius"] = "paper",
+        fit_intercept: bool = False,
+        beta: float = 10.0,
+        row_sum_weight: float = 10.0,
+        similarity: Compare = "both",
+        joint: bool = True,
+        bandwidth: Literal["mean", "paper"] | float = "mean",
+        normalize: Normalize = "unit",
+        kernel_approx: KernelApprox = "auto",
+        row_sum: Literal["penalty", "simplex"] = "penalty",
+        beta_scale: Literal["paper", "pairs"] = "paper",
+        max_iter: int = 10,
+        tol: float = 1e-3,
+        w_tol: float = 1e-6,
+        warm_start: bool = False,
+        threshold: str | float = "cardinality",
+        random_state: RandomState = None,
+    ) -> None:
+        self.alpha = alpha
+        self.alpha_scale = alpha_scale
+        self.fit_intercept = fit_intercept
+        self.beta = beta
+        self.row_sum_weight = row_sum_weight
+        self.similarity = similarity
+        self.joint = joint
+        self.bandwidth = bandwidth
+        self.normalize = normalize
+        self.kernel_approx = kernel_approx
+        self.row_sum = row_sum
+        self.beta_scale = beta_scale
+        self.max_iter = max_iter
+        self.tol = tol
+        self.w_tol = w_tol
+        self.warm_start = warm_start
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+            Candidate labels, see :meth:`BasePML.fit`.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight 2 counts as two equal rows, a row of weight 0 as none.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_checked(X, y, sample_weight)
+        return self
+
+    def _n_tasks(self, Y: CSR) -> int:
+        return int(self.max_iter)
+
+    def _fit(self, X: Features, Y: CSR, progress: Progress, sample_weight: FloatArray | None = None) -> Learned:
+        data, start = self._prepare(X, Y, sample_weight)
+        with one_blas_thread():
+            return self._solve(data, start, progress)
+
+    def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
+        total = data.weight.sum()
+        beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
+        scale = 0.01 * np.sqrt(data.basis.norm2) if self.alpha_scale == "frobenius" else 1.0
+        solution = solve(
+            data,
+            alpha=float(self.alpha * scale),
+            beta=beta,
+            row_sum_weight=self.row_sum_weight,
+            row_sum=self.row_sum,
+            joint=self.joint,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            w_tol=self.w_tol,
+            stop=progress.step,
+            start=start,
+        )
+        self.coef_, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+        self.rank_ = solution.low_rank.rank
+        self.bandwidth_ = data.width
+        self.kernel_approx_ = data.similarity.chosen
+        self.optimality_gap_ = solution.low_rank.gap
+        confidence = solution.state.confidence
+        if self.warm_start:
+            self._warm = (data, (solution.low_rank, confidence), self.row_sum)
+        scores = np.asarray(data.X @ self.coef_ + self.intercept_)
+        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
+
+    def _prepare(
+        self, X: Features, Y: CSR, sample_weight: FloatArray | None
+    ) -> tuple[Prepared, tuple[LowRankFit, FloatArray] | None]:
+        """Do all that alpha and beta do not change; with `warm_start`, only once for the same data."""
+        key = None
+        if self.warm_start:
+            key = joblib.hash(
+                (
+                    (X, Y, sample_weight, self.random_state),
+                    (self.normalize, self.fit_intercept, self.similarity, self.bandwidth, self.kernel_approx),
+                )
+            )
+            if hasattr(self, "_warm") and self._warm[0].key == key:
+                data, start, row_sum = self._warm
+                # A start from the other rule may lie where this one cannot leave.
+                return data, start if row_sum == self.row_sum else None
+        rng = generator(self.random_state)
+        self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
+        X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
+        weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
+        with ThreadPoolExecutor(1) as beside:
+            with one_blas_thread():  # Of a core each, and neither needs the other.
+                basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
+                width = self._width(X, weight, rng)
+                similarity = row_similarity(
+                    X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
+                )
+            rotated = basis.result()  # What is left of it may now have all cores.
+        return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key), None
+
+    def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        width = mean_distance(X, weight, rng)
+        if width == 0.0:
+            logger.info("All rows have the same features: they are all equally similar.")
+            return 1.0
+        return width * float(weight.sum()) if self.bandwidth == "paper" else width
+
+    def _scores(self, X: Features) -> FloatArray:
+        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_ + self.intercept_)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_warm"}

@@ -1,0 +1,335 @@
+r"""Products with a similarity between rows, where only candidates are needed.
+
+PML-LFC compares rows by features and labels, :math:`A = S \circ C`. Its updates need
+:math:`(AP)_{ik}` only where label k is a candidate of row i, and P is zero off the candidates, so
+
+.. math:: (AP)_{ik} = \sum_{j \in J_k} A_{ij} P_{jk}, \qquad J_k = \{j : k \text{ is a candidate of } j\}.
+
+No n x n matrix is needed: a block a label serves the rare labels exactly, a kernel feature map the
+frequent ones in linear time, and the similarity by labels alone is a product of thin matrices.
+All functions here hold confidences as the ``data`` of a CSR array with the candidates' pattern.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit.numerics.kernels import gaussian_block, nystrom_features
+from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
+
+__all__ = ["Compare", "KernelApprox", "RowSimilarity", "row_similarity"]
+
+logger = logging.getLogger(__name__)
+
+Compare = Literal["both", "features", "labels"]
+KernelApprox = Literal["auto", "exact", "features"]
+
+EXACT_CELLS = 2**24
+"""Kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
+N_FEATURES = 96
+"""Size of the kernel feature map."""
+_BLOCK_CELLS = 2**23
+_KEPT_FEATURES = 2**28
+
+
+@dataclass(frozen=True)
+class RowSimilarity:
+    """A similarity A between different rows, restricted to the candidates.
+
+    Attributes
+    ----------
+    times : callable
+        Confidences to ``sum over j != i of w_j A_ij P_jk``, both as arrays aligned with ``Y.data``.
+    sum_of_squares : float
+        The sum of ``w_i w_j A_ij ** 2`` over pairs of different rows (estimated from a sample of
+        rows where the feature map is used: a constant of the objective).
+    chosen : str
+        "exact" or "features", or "mixed" where rare labels are exact and frequent ones mapped.
+    reason : str
+        Why, in a sentence.
+    """
+
+    times: Callable[[FloatArray], FloatArray]
+    sum_of_squares: float
+    chosen: str
+    reason: str
+
+
+def row_similarity(
+    X: Features,
+    Y: CSR,
+    weight: FloatArray,
+    *,
+    compare: Compare,
+    width: float,
+    approx: KernelApprox = "auto",
+    rng: np.random.Generator,
+) -> RowSimilarity:
+    """Prepare products with the similarity between rows.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+    Y : CSR array of shape (n_rows, n_labels)
+        Candidates; every row has one.
+    weight : array of shape (n_rows,)
+    compare : {"both", "features", "labels"}
+        A is the Gaussian kernel S of the features, the cosine C of the candidates, or their product.
+    width : float
+        Width of the Gaussian kernel.
+    approx : {"auto", "exact", "features"}
+        ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells.
+        Otherwise labels with at most four times `N_FEATURES` rows are exact and the others use
+        the feature map.
+    rng : Generator
+        Draws the landmarks of the feature map.
+    """
+    if compare == "labels":
+        return _by_labels(Y, weight)
+    sizes = np.bincount(Y.indices, minlength=Y.shape[1])
+    cells = int((sizes.astype(np.int64) ** 2).sum())
+    mapped = np.zeros(Y.shape[1], dtype=bool)
+    if approx == "features" or (approx == "auto" and cells > EXACT_CELLS):
+        mapped = sizes > (4 * N_FEATURES if approx == "auto" else 0)
+    reason = f"exact products need {cells:,} kernel cells; up to {EXACT_CELLS:,} are computed exactly."
+    if approx != "auto":
+        reason = f'kernel_approx="{approx}" was asked for.'
+    n_mapped = int(mapped.sum())
+    chosen = "exact" if not n_mapped else "features" if n_mapped == (sizes > 0).sum() else "mixed"
+    logger.info("Row similarity: %s (%d of %d labels mapped): %s", chosen, n_mapped, len(sizes), reason)
+
+    exact_times, squares = _exact(X, Y, weight, compare, width, ~mapped & (sizes > 0))
+    if not n_mapped:
+        if compare == "features":
+            squares = _all_squares(X, weight, width)
+        return RowSimilarity(exact_times, squares, chosen, reason)
+    mapped_times = _mapped(X, Y, weight, compare, width, mapped, rng)
+    squares = _sampled_squares(X, Y, weight, compare, width, rng)
+    return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen, reason)
+
+
+def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
+    """Return, label after label, the cells and their rows, and where each label begins."""
+    order = np.argsort(Y.indices, kind="stable")
+    rows = row_of_cells(Y)[order]
+    begin = np.concatenate([[0], np.cumsum(np.bincount(Y.indices, minlength=Y.shape[1]))])
+    return order, rows, begin
+
+
+def _unit_labels(Y: CSR) -> CSR:
+    """Return the candidates with rows of unit length: their products are cosines."""
+    root = 1.0 / np.sqrt(np.diff(Y.indptr))
+    return sparse.csr_array((np.repeat(root, np.diff(Y.indptr)), Y.indices, Y.indptr), shape=Y.shape)
+
+
+def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
+    """C = ŶŶ' exactly, through the q x q matrix Ŷ'P."""
+    unit = _unit_labels(Y)
+    cell_weight = np.repeat(weight, np.diff(Y.indptr))
+
+    def times(p: FloatArray) -> FloatArray:
+        weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
+        return cells_of_product(unit, transposed_product(unit, weighted), Y) - cell_weight * p
+
+    gram = unit.T @ sparse.csr_array((cell_weight * unit.data, Y.indices, Y.indptr), shape=Y.shape)
+    squares = float((gram.data**2).sum()) - float((weight**2).sum())
+    return RowSimilarity(times, squares, "exact", "the similarity of labels is a product of thin matrices.")
+
+
+def _exact(
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray
+) -> tuple[Callable[[FloatArray], FloatArray], float]:
+    """One kernel block a label, kept while `EXACT_CELLS` last and made anew each time beyond."""
+    order, rows, begin = _rows_by_label(Y)
+    root = 1.0 / np.sqrt(np.diff(Y.indptr))
+    squares = 0.0
+    kept: dict[int, FloatArray] = {}
+    n_kept = 0
+
+    def blocks(k: int) -> Iterator[tuple[slice, FloatArray, float]]:
+        """Yield the label's kernel, some rows at a time, and the sum of its squares."""
+        J = rows[begin[k] : begin[k + 1]]
+        features, candidates = X[J], Y[J] if compare == "both" else None
+        step = max(1, EXACT_CELLS // len(J))
+        whole = step >= len(J)
+        for first in range(0, len(J), step):
+            some = slice(first, min(first + step, len(J)))
+            block = gaussian_block(features if whole else features[some], features, width)
+            block[np.arange(len(block)), np.arange(some.start, some.stop)] = 0.0
+            square = 0.0
+            if candidates is not None:
+                shared = inner_products(candidates if whole else candidates[some], candidates)
+                block *= shared
+                block *= root[J[some], None]
+                block *= root[J]
+                # A pair stands in the block of every label that it shares: count it once.
+                square = float(weight[J[some]] @ (block**2 / shared) @ weight[J])
+            yield some, block, square
+
+    for k in np.flatnonzero(labels).tolist():
+        size = int(begin[k + 1] - begin[k])
+        fits = n_kept + size**2 <= EXACT_CELLS
+        for _, block, square in blocks(k):
+            squares += square
+            if fits:  # Then the label has a single block.
+                kept[k] = block
+                n_kept += size**2
+
+    def times(p: FloatArray) -> FloatArray:
+        result = np.zeros_like(p)
+        by_label = p[order] * weight[rows]
+        for k in np.flatnonzero(labels).tolist():
+            cells = slice(begin[k], begin[k + 1])
+            if k in kept:
+                result[order[cells]] = kept[k] @ by_label[cells]
+            else:
+                for some, block, _ in blocks(k):
+                    result[order[cells][some]] = block @ by_label[cells]
+        return result
+
+    return times, squares
+
+
+def _mapped(
+    X: Features,
+    Y: CSR,
+    weight: FloatArray,
+    compare: Compare,
+    width: float,
+    labels: FloatArray,
+    rng: np.random.Generator,
+) -> Callable[[FloatArray], FloatArray]:
+    r"""S ≈ ΦΦ': linear in the number of rows.
+
+    With C, the sum over shared labels c splits: :math:`(AP)_{ik} = \sum_{c \in L_i} \varphi_i^T T_{c,k}`,
+    :math:`T_{c,k} = \sum_{j : c \in L_j} \varphi_j P_{jk}`, where :math:`\varphi_i` is the row's feature
+    divided by :math:`\sqrt{|L_i|}`.
+    """
+    features = nystrom_features(X, width, N_FEATURES, weight, rng)
+    sizes = np.diff(Y.indptr)
+    cell_weight = np.repeat(weight, sizes)
+    own = np.repeat(np.einsum("ij,ij->i", features, features).astype(np.float64), sizes)
+    asked = labels[Y.indices]
+    if compare == "features":
+        product = _plain_product(features, Y)
+    else:
+        features /= np.sqrt(sizes)[:, None].astype(np.float32)
+        product = _shared_label_product(features, Y)
+    # The sums have a slice for each shared label: columns are taken in groups so that they stay small.
+    slices = Y.shape[1] if compare == "both" else 1
+    group = max(1, 2**26 // (features.shape[1] * slices))
+    columns = np.flatnonzero(labels)
+
+    def times(p: FloatArray) -> FloatArray:
+        weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
+        result = np.zeros_like(p)
+        for first in range(0, len(columns), group):
+            result += product(weighted, columns[first : first + group])
+        result[asked] -= (cell_weight * own * p)[asked]
+        return result
+
+    return times
+
+
+def _plain_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArray], FloatArray]:
+    """Return the product with the features' own similarity."""
+    blocks = _row_blocks(Y)
+
+    def product(weighted: CSR, columns: IntArray) -> FloatArray:
+        sums = np.asarray(weighted[:, columns].T @ features).T
+        return _mapped_cells(Y, columns, blocks, lambda rows: features[rows] @ sums)
+
+    return product
+
+
+def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArray], FloatArray]:
+    """Return the product whose terms are split by the label that two rows share."""
+    n_labels = Y.shape[1]
+    blocks = _row_blocks(Y)
+    members: list[list[IntArray]] = []
+    for rows in blocks:
+        by_label = Y[rows].tocsc()
+        members.append([by_label.indices[by_label.indptr[c] : by_label.indptr[c + 1]] for c in range(n_labels)])
+    # A label's rows lie apart in memory: keep a copy of their features side by side where that fits.
+    kept: dict[tuple[int, int], FloatArray] = {}
+    keep = Y.nnz * features.shape[1] <= _KEPT_FEATURES
+
+    def of_label(b: int, c: int) -> FloatArray:
+        if not keep:
+            return features[blocks[b]][members[b][c]]
+        if (b, c) not in kept:
+            kept[b, c] = features[blocks[b]][members[b][c]]
+        return kept[b, c]
+
+    def product(weighted: CSR, columns: IntArray) -> FloatArray:
+        wide = -(-len(columns) // 8) * 8  # Products with a few columns more are faster than with an odd number.
+        sums = np.zeros((n_labels, features.shape[1], wide), dtype=np.float32)
+        for b, rows in enumerate(blocks):
+            dense = np.zeros((rows.stop - rows.start, wide), dtype=np.float32)
+            dense[:, : len(columns)] = weighted[rows][:, columns].toarray()
+            for c, J in enumerate(members[b]):
+                sums[c] += (dense.take(J, axis=0).T @ of_label(b, c)).T
+
+        def answer(rows: slice) -> FloatArray:
+            b = blocks.index(rows)
+            total = np.zeros((rows.stop - rows.start, wide), dtype=np.float32)
+            for c, J in enumerate(members[b]):
+                total[J] += of_label(b, c) @ sums[c]
+            return total
+
+        return _mapped_cells(Y, columns, blocks, answer)
+
+    return product
+
+
+def _row_blocks(Y: CSR) -> list[slice]:
+    """Cut the rows so that a dense answer for a block stays small."""
+    step = max(256, _BLOCK_CELLS // Y.shape[1])
+    return [slice(first, min(first + step, Y.shape[0])) for first in range(0, Y.shape[0], step)]
+
+
+def _mapped_cells(Y: CSR, columns: IntArray, blocks: list[slice], answer: Callable[[slice], FloatArray]) -> FloatArray:
+    """Pick the candidates' cells out of dense answers for some columns, block by block."""
+    cells = np.zeros(Y.nnz)
+    place = np.full(Y.shape[1], -1)
+    place[columns] = np.arange(len(columns))
+    for rows in blocks:
+        begin, end = Y.indptr[rows.start], Y.indptr[rows.stop]
+        local = np.repeat(np.arange(rows.stop - rows.start), np.diff(Y.indptr[rows.start : rows.stop + 1]))
+        column = place[Y.indices[begin:end]]
+        wanted = np.flatnonzero(column >= 0)
+        cells[begin + wanted] = answer(rows)[local[wanted], column[wanted]]
+    return cells
+
+
+def _all_squares(X: Features, weight: FloatArray, width: float) -> float:
+    """Sum the squared kernel over all pairs of different rows."""
+    total = 0.0
+    for first in range(0, X.shape[0], 512):
+        rows = slice(first, first + 512)
+        block = gaussian_block(X[rows], X, width / np.sqrt(2.0))
+        block[np.arange(len(block)), first + np.arange(len(block))] = 0.0
+        total += float(weight[rows] @ (block @ weight))
+    return total
+
+
+def _sampled_squares(
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, rng: np.random.Generator
+) -> float:
+    """Estimate the sum of squares from the pairs among a thousand rows."""
+    n_rows = X.shape[0]
+    chosen = np.sort(rng.choice(n_rows, min(1000, n_rows), replace=False))
+    block = gaussian_block(X[chosen], X[chosen], width)
+    if compare == "both":
+        unit = _unit_labels(Y[chosen])
+        block *= (unit @ unit.T).toarray()
+    np.fill_diagonal(block, 0.0)
+    sampled = float(weight[chosen] @ block**2 @ weight[chosen])
+    pairs = len(chosen) * (len(chosen) - 1)
+    return sampled * n_rows * (n_rows - 1) / pairs if pairs else 0.0

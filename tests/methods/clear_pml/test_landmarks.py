@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, row_blocks, sample_by_content
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_the_kernel_is_the_formula(linear, container):
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
+    kernel = LandmarkKernel(container(B), 0.8, linear)(container(A))
+    for i, a in enumerate(A):
+        for j, b in enumerate(B):
+            g = np.exp(-((a - b) ** 2).sum() / (2 * 0.8**2))
+            assert kernel[i, j] == pytest.approx(a @ b + g if linear else (g + g**4) / 2, abs=1e-12)
+
+
+def test_products_by_blocks_are_the_product(monkeypatch):
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._BLOCK_CELLS", 10)
+    rng = np.random.default_rng(0)
+    kernel = LandmarkKernel(rng.normal(size=(4, 2)), 1.0, linear=False)
+    X, weights = rng.normal(size=(11, 2)), rng.normal(size=(4, 3))
+    np.testing.assert_allclose(kernel.times(X, weights), kernel(X) @ weights)
+
+
+def test_blocks_cover_all_rows_once(monkeypatch):
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._BLOCK_CELLS", 1000)
+    blocks = list(row_blocks(1003, 7))
+    covered = np.concatenate([np.arange(1003)[rows] for rows in blocks])
+    np.testing.assert_array_equal(covered, np.arange(1003))
+    assert max(rows.stop - rows.start for rows in blocks) * 7 <= 1000
+
+
+def test_the_sample_follows_the_rows_wherever_they_stand():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    order = np.random.default_rng(1).permutation(50)
+    chosen = {tuple(row) for row in X[sample_by_content(X, 10)]}
+    assert chosen == {tuple(row) for row in X[order][sample_by_content(X[order], 10)]}
+    assert len(chosen) == 10
+
+
+def test_the_mean_distance_is_the_mean_over_pairs():
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    pairs = [np.linalg.norm(X[i] - X[j]) for i in range(12) for j in range(12) if i != j]
+    assert mean_distance_between(X) == pytest.approx(np.mean(pairs))
+    assert mean_distance_between(sparse.csr_array(X)) == pytest.approx(np.mean(pairs))
+    assert mean_distance_between(np.ones((3, 2))) == 1.0
