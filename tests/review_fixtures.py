@@ -63,8 +63,9 @@ def sign_in(server, **options):
 
 @pytest.fixture
 def client(server):
-    with sign_in(server) as signed_in:
-        yield signed_in
+    signed_in = sign_in(server)
+    yield signed_in
+    signed_in.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,16 @@
 """Each test fails without the defence that it is about."""
 
+import contextlib
 import json
 
 import httpx
 import pytest
-from review_fixtures import served, sign_in
 
 from pmlkit.exceptions import DataError
+from pmlkit.review.server import ReviewServer
 from pmlkit.review.session import Review
 from pmlkit.review.store import AnswerStore
+from review_fixtures import served, sign_in
 
 
 def url(server, path="/"):
@@ -95,7 +97,7 @@ def test_a_title_is_shown_as_text(strips_result, tmp_path):
     with (
         AnswerStore(tmp_path / "r.sqlite") as store,
         served(Review(strips_result, store, title="<script>alert(1)</script>")) as server,
-        sign_in(server) as client,
+        contextlib.closing(sign_in(server)) as client,
     ):
         page = client.get("/").text
     assert "<script>alert(1)" not in page
@@ -157,6 +159,4 @@ def test_the_server_binds_to_loopback_only(server):
 
 def test_a_port_in_use_is_said(review, server):
     with pytest.raises(DataError, match=f"port {server.port} .* cannot be used"):
-        from pmlkit.review.server import ReviewServer
-
         ReviewServer(review, port=server.port)

@@ -94,7 +94,9 @@ def test_two_writers_lose_nothing(tmp_path):
         thread.join()
     with AnswerStore(path) as store:
         events = store.events()
-    assert sorted((e.who, e.row) for e in events) == sorted((who, row) for who in ("ann", "ben", "eve") for row in range(60))
+    assert sorted((e.who, e.row) for e in events) == sorted(
+        (who, row) for who in ("ann", "ben", "eve") for row in range(60)
+    )
 
 
 _WRITER = """

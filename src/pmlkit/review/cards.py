@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit._typing import IntArray
 from pmlkit.cleaning.summary import png
 from pmlkit.exceptions import DataError
 from pmlkit.review.words import WordEvidence
@@ -105,14 +104,14 @@ class Cards:
         result = self.result
         row, label = int(result.rows[cell]), int(result.Y.indices[cell])
         reason = result.reasons(np.array([cell]), n_similar=_N_LOOKED_AT)[0]
-        said = reason.parts(result.label_names[label], result.label_names)
+        speaks_for, speaks_against = _said(reason, result.label_names)
         return {
             "row": row,
             "label": result.label_names[label],
             "name": self.name(row),
             "content": self._content(row, label),
-            "reasons_for": said.speaks_for,
-            "reasons_against": said.speaks_against,
+            "reasons_for": speaks_for,
+            "reasons_against": speaks_against,
             "similar_with": [self.brief(other) for other in reason.similar_with[:_N_SIMILAR]],
             "similar_without": [self.brief(other) for other in reason.similar_without[:_N_SIMILAR]],
         }
@@ -140,7 +139,7 @@ class Cards:
             mean, deviation = self._scale
             strength = np.abs((values - mean) / deviation)
         else:
-            columns: IntArray = X.indices[X.indptr[row] : X.indptr[row + 1]]
+            columns = X.indices[X.indptr[row] : X.indptr[row + 1]]
             values = X.data[X.indptr[row] : X.indptr[row + 1]]
             strength = np.abs(values)
         first = np.argsort(-strength, kind="stable")[:_N_FEATURES]
@@ -149,3 +148,19 @@ class Cards:
             (f"feature {columns[i]}" if names is None else str(names[int(columns[i])]), f"{values[i]:.3g}")
             for i in first.tolist()
         ]
+
+
+def _said(reason: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    speaks_for: list[str] = []
+    speaks_against: list[str] = []
+    shown = f"The model scores it {reason.score:.2f}; its rows have {reason.typical_score:.2f} at the median."
+    (speaks_for if reason.score >= reason.typical_score else speaks_against).append(shown)
+    n_with, n_without = len(reason.similar_with), len(reason.similar_without)
+    if n_with:
+        speaks_for.append(f"{n_with} of the {n_with + n_without} most similar rows have it, such as:")
+    if n_without:
+        speaks_against.append(f"{n_without} of the {n_with + n_without} most similar rows lack it, such as:")
+    for other, share, is_here in reason.companions:
+        comes = f"{100 * share:.0f} % of its rows also have {names[other]!r}, "
+        (speaks_for if is_here else speaks_against).append(comes + ("as this one." if is_here else "but not this one."))
+    return speaks_for, speaks_against

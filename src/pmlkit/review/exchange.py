@@ -1,8 +1,8 @@
 """Suspects as tasks for annotation tools, and their annotations back as answers; plain files, no tool's own library.
 
-One task per suspect: "is this label right for this row?". The tool shows the row, the question and how doubtful the label
-is, and can sort by it. Row, label and a fingerprint of the data travel with each task, so that annotations find their way
-back.
+One task per suspect: "is this label right for this row?". The tool shows the row, the question and how doubtful the
+label is, and can sort by it. Row, label and a fingerprint of the data travel with each task, so that annotations find
+their way back.
 """
 
 import json
@@ -15,7 +15,8 @@ import numpy as np
 
 from pmlkit._files import check_target, replacing
 from pmlkit._words import did_you_mean
-from pmlkit.cleaning.audit import Answers, fingerprint
+from pmlkit.cleaning.audit import Answers
+from pmlkit.cleaning.audit.answers import fingerprint
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def _label_studio(tasks: list[dict[str, Any]]) -> bytes:
                         "score": task["doubt"],
                         "result": [
                             {
-                                "id": f"pmlkit-{task['rank']}", "from_name": "answer", "to_name": "text", "type": "choices",
+                                "id": f"pmlkit-{task['rank']}",
+                                "from_name": "answer", "to_name": "text", "type": "choices",
                                 "value": {"choices": [_guess(task)]},
                             }
                         ],
@@ -188,7 +190,8 @@ def import_answers(path: str | os.PathLike[str], source: str) -> Answers:
     ----------
     path : path
     source : {"label-studio", "prodigy", "csv"}
-        ``label-studio``: its JSON export; ``prodigy``: JSON Lines of ``db-out``; ``csv``: columns row or id, label, answer.
+        ``label-studio``: its JSON export; ``prodigy``: JSON Lines of ``db-out``; ``csv``: columns row or id, label,
+        answer.
 
     Examples
     --------

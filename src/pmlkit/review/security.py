@@ -172,4 +172,3 @@ class _TokenBucket:
                 return False
             self._left -= 1
             return True
-

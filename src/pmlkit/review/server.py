@@ -88,7 +88,7 @@ class ReviewServer:
 
     def start(self) -> None:
         """Serve in the background; returns when requests are answered."""
-        self._server.install_signal_handlers = lambda: None  # type: ignore[method-assign, attr-defined]
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self.run, name="pmlkit review", daemon=True)
         self._thread.start()
         while self._thread.is_alive() and not self._server.started:
@@ -112,8 +112,7 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(
-            f"The port {port} of {host} cannot be used: {reason}. Choose another with --port, or 0 for any free one.",
-            option="port",
+            f"The port {port} of {host} cannot be used: {reason}. Choose another with --port, or 0 for any free one."
         ) from error
     return bound
 
@@ -186,7 +185,9 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
     def download(who: str, given: dict[str, Any]) -> Response:
         data, name, media_type = review.download(str(given.get("what", "")))
         quoted = name.encode("ascii", "replace").decode().replace('"', "'")
-        return Response(data, media_type=media_type, headers={"content-disposition": f'attachment; filename="{quoted}"'})
+        return Response(
+            data, media_type=media_type, headers={"content-disposition": f'attachment; filename="{quoted}"'}
+        )
 
     def invite(who: str, given: dict[str, Any]) -> dict[str, str]:
         return {"link": new_address()}
@@ -196,8 +197,9 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
         "missing": review.missing_rows, "results": review.results, "picture": picture, "download": download,
     }  # fmt: skip
     post = {
-        "answer": review.answer, "undo": review.undo, "toggle": review.toggle, "flag": review.flag, "change": review.change,
-        "bulk": review.bulk, "missing": review.answer_missing, "settle": review.settle, "learn": review.learn,
+        "answer": review.answer, "undo": review.undo, "toggle": review.toggle, "flag": review.flag,
+        "change": review.change, "bulk": review.bulk,
+        "missing": review.answer_missing, "settle": review.settle, "learn": review.learn,
         "invite": invite,
     }  # fmt: skip
     routes = [

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit.cleaning.audit import Audit, Question, WORDS
+from pmlkit.cleaning.audit import Audit, Question
+from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.exceptions import DataError
 from pmlkit.review.cards import Cards
 from pmlkit.review.outputs import Outputs, similar_names
@@ -201,10 +202,9 @@ class Review:
         with self._lock:
             self._sync()
             cells = np.flatnonzero(self.result.Y.indices == self._label_number[label])
-            doubt = self.audit.probability[cells]
-            cells = cells[np.argsort(-doubt, kind="stable")]
-            cells = cells[self._with_text(cells, str(given.get("text", "")))]
             verdict = self.audit.verdict
+            cells = cells[np.lexsort((-self.audit.probability[cells], verdict[cells] > 0))]
+            cells = cells[self._with_text(cells, str(given.get("text", "")))]
             shown = cells[offset : offset + _PAGE].tolist()
             rows = [
                 {
@@ -215,7 +215,7 @@ class Review:
                 for cell in shown
             ]
             n_answered = int((verdict[cells] > 0).sum())
-        note = f"{len(cells):,} rows with {label!r}, least likely first; {n_answered:,} answered."
+        note = f"{len(cells):,} rows with {label!r}, least likely first; {n_answered:,} answered, at the end."
         return {"rows": rows, "total": len(cells), "note": note}
 
     def bulk(self, who: str, given: Given) -> dict[str, Any]:
@@ -326,9 +326,8 @@ class Review:
         for name, value in now.items():
             if before.get(name) != value:
                 raise DataError(
-                    f"The review in {str(self.store.path)!r} was begun with {name} {before.get(name)}, now it is {value}: "
-                    "the promise would not hold. Go on with the old value, or begin a new store.",
-                    option=name,
+                    f"The review in {str(self.store.path)!r} was begun with {name} {before.get(name)}, now it is "
+                    f"{value}: the promise would not hold. Go on with the old value, or begin a new store."
                 )
 
     def _append(self, events: Iterable[Event]) -> None:
@@ -362,7 +361,9 @@ class Review:
             return
         place = self._position(*cell)
         if place is None:
-            raise DataError(f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there.")
+            raise DataError(
+                f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there."
+            )
         asked = Question(*self._asked(place, event.kind)) if event.kind in _QUESTIONS else cell
         self._number[event.seq] = self.audit.answer(asked, str(event.answer), who=event.who, when=event.at)
 
@@ -406,7 +407,9 @@ class Review:
                 raise DataError("The confidence of a filter must be a number.") from None
             cells = cells[1.0 - self.audit.probability[cells] <= limit]
         cells = cells[self._with_text(cells, wanted["text"])]
-        note = f"{len(cells):,} unanswered labels pass the filter, most suspicious first. What you choose yourself is no "
+        note = (
+            f"{len(cells):,} unanswered labels pass the filter, most suspicious first. What you choose yourself is no "
+        )
         note += "random sample: it is known from then on, but the promise rests on the questions without a filter."
         if not len(cells):
             return {"card": None, "done": "No unanswered label passes the filter.", "note": note}
@@ -429,7 +432,7 @@ class Review:
         row = question.row
         start, stop = int(self.result.Y.indptr[row]), int(self.result.Y.indptr[row + 1])
         verdict = self.audit.verdict[start:stop]
-        labels = [
+        labels: list[dict[str, Any]] = [
             {
                 "label": self.result.label_names[int(self.result.Y.indices[cell])],
                 "confidence": self._confidence(cell),
@@ -451,7 +454,8 @@ class Review:
         learning = None
         if self._learning is not None:
             seconds = time.monotonic() - self._learning[0]
-            learning = {"share": 1 - 0.5 ** (seconds / 10), "text": f"Refitting with {self._learning[1]:,} answers, {seconds:.0f} s …"}
+            text = f"Refitting with {self._learning[1]:,} answers, {seconds:.0f} s …"
+            learning = {"share": 1 - 0.5 ** (seconds / 10), "text": text}
         return {**self._facts[1], "learning": learning, "learned": self._learned or None}
 
     def _compute_state(self) -> dict[str, Any]:
@@ -475,7 +479,7 @@ class Review:
 
     def _no_promise(self) -> str:
         if not self.audit.n_answers:
-            return "Nothing is promised yet. The first questions are a random sample; a promise takes at least 60 answers."
+            return "Nothing is promised yet. The first questions are a random sample; a promise takes some 60 answers."
         test = self.audit.under_test
         if test is None:
             return "Nothing is promised yet: too few labels are wrong for sure, by what the answers show so far."
@@ -485,7 +489,7 @@ class Review:
 
     def _gain_text(self, found: float, certified: float) -> str:
         if not self.audit.worth_going_on_:
-            return "It is no longer worth going on: fifty more answers would find or release fewer than ten wrong labels."
+            return "It is no longer worth going on: 50 more answers would find or release fewer than ten wrong labels."
         unseen = f" and may let {certified:,.0f} more go unseen" if certified >= 1 else ""
         return f"The next 50 answers are expected to find {found:,.0f} wrong labels{unseen}."
 
@@ -556,7 +560,7 @@ def _seconds(given: Given) -> float | None:
 def _whole(given: Given, name: str, default: int | None = None) -> int:
     value = given.get(name, default)
     try:
-        if isinstance(value, bool) or value is None or len(str(value)) > 18:
+        if isinstance(value, bool | float) or value is None or len(str(value)) > 18:
             raise ValueError
         return int(value)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 // The review page: shows what the server sends as text (never as markup) and sends answers back.
 
 const $ = (id) => document.getElementById(id);
-const page = { card: null, since: 0, busy: false, queue: [], toggles: new Map(), grid: { label: "", offset: 0 }, missing: 0 };
+const page = { card: null, since: 0, busy: 0, last: Promise.resolve(), toggles: new Map(), grid: { label: "", offset: 0 }, missing: 0 };
 
 function make(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
@@ -146,13 +146,17 @@ function brief(row) {
   ];
 }
 
-async function once(action) {
-  if (page.busy) return;
-  page.busy = true;
-  try { await action(); } catch (error) { console.warn(error); } finally { page.busy = false; }
+// One request after the other. An answer that is given while another one is on its way is dropped: it would be about a card
+// that nobody has seen yet.
+function once(action) {
+  page.busy += 1;
+  page.last = page.last.then(action).catch((error) => console.warn(error)).finally(() => { page.busy -= 1; });
+  return page.last;
 }
 
-const answerCard = (answer) => once(async () => {
+const unlessBusy = (action) => (page.busy ? undefined : once(action));
+
+const answerCard = (answer) => unlessBusy(async () => {
   const card = page.card;
   if (!card) return;
   const seconds = (performance.now() - page.since) / 1000;
@@ -163,12 +167,12 @@ const answerCard = (answer) => once(async () => {
   showCard(saved);
 });
 
-const undo = () => once(async () => {
+const undo = () => unlessBusy(async () => {
   showCard(await ask("/api/undo", { client: key() }));
   announce("Taken back.");
 });
 
-const toggle = (position) => once(async () => {
+const toggle = (position) => unlessBusy(async () => {
   const entry = page.card?.labels[position];
   if (!entry || entry.suspect) return;
   const now = page.toggles.get(entry.label) ?? entry.answer ?? null;
@@ -198,12 +202,13 @@ function showState(state) {
   const facts = [
     ["Answers", `${count(state.answers)}${state.per_minute ? ` (${state.per_minute} a minute)` : ""}`],
     ["Found wrong", count(state.found_wrong)],
-    ["Labels that are wrong", `${percent(state.noise.rate)} (${percent(state.noise.low)} to ${percent(state.noise.high)})`],
+    ["Wrong labels", `${percent(state.noise.rate)} (${percent(state.noise.low)} to ${percent(state.noise.high)})`],
     ["Wrong ones left", `${count(Math.round(state.left.estimate))} (${count(Math.round(state.left.low))} to ${count(Math.round(state.left.high))})`],
-    ["May be removed", state.certificate ? count(state.certificate.n_removed) : "none yet"],
+    ["May go", state.certificate ? count(state.certificate.n_removed) : "none yet"],
     ["Agreement", state.agreement === null ? "–" : percent(state.agreement)],
   ];
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+  $("mini").textContent = `${plural(state.answers, "answer")} · ${count(state.found_wrong)} wrong · ${state.certificate ? `${count(state.certificate.n_removed)} labels may go` : "nothing promised yet"}`;
   $("next-gain").textContent = state.next_gain;
   $("learn").disabled = state.learning !== null;
   $("learn-progress").hidden = state.learning === null;
