@@ -31,6 +31,7 @@ _PAGE = 60
 _MAX_BULK = 5_000
 _N_AHEAD = 3
 _RATE_MINUTES = 10
+_ESTIMATE_SECONDS = 0.15  # estimates that the page shows are not made more often
 _QUESTIONS = ("audit", "suspicious", "certificate", "repeat")
 
 
@@ -87,7 +88,7 @@ class Review:
         self._standing: dict[int, StoredEvent] = {}  # answers that were not taken back, by their number in the store
         self._learning: tuple[float, int] | None = None
         self._learned = ""
-        self._facts: tuple[int, dict[str, Any]] | None = None
+        self._facts: tuple[int, float, dict[str, Any]] | None = None  # of which answers, from when, estimates
         self._label_number = {name: k for k, name in enumerate(result.label_names)}
         self._check_settings()
         self._sync()
@@ -206,13 +207,14 @@ class Review:
             cells = cells[np.lexsort((-self.audit.probability[cells], verdict[cells] > 0))]
             cells = cells[self._with_text(cells, str(given.get("text", "")))]
             shown = cells[offset : offset + _PAGE].tolist()
+            confidence = self._confidence(shown)
             rows = [
                 {
                     **self.cards.brief(int(self.result.rows[cell])),
-                    "confidence": self._confidence(cell),
+                    "confidence": sure,
                     "answer": WORDS[verdict[cell]] or None,
                 }
-                for cell in shown
+                for cell, sure in zip(shown, confidence, strict=True)
             ]
             n_answered = int((verdict[cells] > 0).sum())
         note = f"{len(cells):,} rows with {label!r}, least likely first; {n_answered:,} answered, at the end."
@@ -435,11 +437,11 @@ class Review:
         labels: list[dict[str, Any]] = [
             {
                 "label": self.result.label_names[int(self.result.Y.indices[cell])],
-                "confidence": self._confidence(cell),
+                "confidence": sure,
                 "suspect": cell == question.cell,
                 "answer": None if cell == question.cell else (WORDS[verdict[cell - start]] or None),
             }
-            for cell in range(start, stop)
+            for cell, sure in zip(range(start, stop), self._confidence(range(start, stop)), strict=True)
         ]
         labels.sort(key=lambda entry: (-entry["confidence"], entry["label"]))
         card = {
@@ -449,32 +451,40 @@ class Review:
         return {"card": card}
 
     def _state(self) -> dict[str, Any]:
-        if self._facts is None or self._facts[0] != self._seq:
-            self._facts = self._seq, self._compute_state()
+        now = time.monotonic()
+        is_old = self._facts is None or (self._facts[0] != self._seq and now - self._facts[1] >= _ESTIMATE_SECONDS)
+        if self._facts is None or is_old:
+            estimates = self._estimates()
+            # Estimates may take a while with a million candidates: then they are made less often.
+            self._facts = self._seq, now + 5 * (time.monotonic() - now), estimates
         learning = None
         if self._learning is not None:
             seconds = time.monotonic() - self._learning[0]
             text = f"Refitting with {self._learning[1]:,} answers, {seconds:.0f} s …"
             learning = {"share": 1 - 0.5 ** (seconds / 10), "text": text}
-        return {**self._facts[1], "learning": learning, "learned": self._learned or None}
+        return {
+            **self._facts[2],
+            "is_behind": self._facts[0] != self._seq,
+            "answers": self.audit.n_answers,
+            "per_minute": self._per_minute(),
+            "found_wrong": int((self.audit.verdict == WORDS.index("wrong")).sum()),
+            "recent": self._recent(),
+            "learning": learning,
+            "learned": self._learned or None,
+        }
 
-    def _compute_state(self) -> dict[str, Any]:
+    def _estimates(self) -> dict[str, Any]:
         audit = self.audit
-        verdict = audit.verdict
         rate, left, certificate = audit.noise_rate_, audit.left_, audit.certificate
         gain = audit.expected_gain(50)
         pairs = audit.answer_error_
         return {
-            "answers": audit.n_answers,
-            "per_minute": self._per_minute(),
-            "found_wrong": int((verdict == WORDS.index("wrong")).sum()),
             "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},
             "left": {"estimate": float(left.value), "low": float(left.low), "high": float(left.high)},
             "certificate": None if certificate is None else {"n_removed": len(certificate.cells)},
             "promise": str(certificate) if certificate is not None else self._no_promise(),
             "agreement": None if np.isnan(pairs.value) else 1.0 - 2 * pairs.value * (1 - pairs.value),
             "next_gain": self._gain_text(gain.found, gain.certified),
-            "recent": self._recent(),
         }
 
     def _no_promise(self) -> str:
@@ -508,11 +518,13 @@ class Review:
         seconds = (times[-1] - times[0]).total_seconds()
         return round(60 * (len(times) - 1) / seconds, 1) if seconds > 1 else None
 
-    def _confidence(self, cell: int) -> float:
+    def _confidence(self, cells: Sequence[int]) -> list[float]:
+        chosen = np.asarray(cells, dtype=np.int64)
         if self._judged is self.result:
-            return float(1.0 - self.audit.probability[cell])
-        row, label = int(self.result.rows[cell]), int(self.result.Y.indices[cell])
-        return float(self._judged.confidence[row, label])
+            found = 1.0 - self.audit.probability[chosen]
+        else:
+            found = self._judged.confidence[self.result.rows[chosen], self.result.Y.indices[chosen]]
+        return [float(value) for value in np.asarray(found).ravel()]
 
     # Cells
 
@@ -537,7 +549,7 @@ class Review:
 
     def _shown(self, row: int, label: str) -> dict[str, Any]:
         cell = self._position(row, label)
-        return {} if cell is None else {"confidence": round(self._confidence(cell), 4)}
+        return {} if cell is None else {"confidence": round(float(1.0 - self.result.doubt[cell]), 4)}
 
 
 def _answer(given: Given) -> str:

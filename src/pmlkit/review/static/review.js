@@ -212,10 +212,9 @@ function showState(state) {
   $("next-gain").textContent = state.next_gain;
   $("learn").disabled = state.learning !== null;
   $("learn-progress").hidden = state.learning === null;
-  if (state.learning) {
-    $("learn-progress").value = state.learning.share;
-    setTimeout(refreshState, 700);
-  }
+  if (state.learning) $("learn-progress").value = state.learning.share;
+  clearTimeout(page.refresh);
+  if (state.learning || state.is_behind) page.refresh = setTimeout(refreshState, 500);
   $("learn-note").textContent = state.learning?.text ?? state.learned ?? "";
   $("recent").replaceChildren(...state.recent.map((entry) => {
     const choice = make("select", {}, ...["right", "wrong", "unsure"].map((value) => make("option", { value, selected: value === entry.answer }, value)));
