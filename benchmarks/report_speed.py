@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pmlkit._measures import MEASURES
+from pmlkit._metric_info import METRICS
 from pmlkit.bench import Plan, load_cells
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Outcome
+from pmlkit.bench.cells import expand
 from pmlkit.bench.latex import latex_tables
-from pmlkit.bench.means import means_csv
-from pmlkit.bench.report import render_report
+from pmlkit.bench.reporting import render_report
+from pmlkit.bench.results import means_csv
+from pmlkit.bench.sandbox import Outcome
 from pmlkit.bench.store import Store
 from pmlkit.bench.summary import summarize
 
@@ -26,16 +26,14 @@ def fill(path: Path) -> int:
     data = [f"digit-strips:{100 + number}" for number in range(N_SETS)]
     cells = expand(Plan(data, methods, noise=RATIOS, repeats=REPEATS))
     rng = np.random.default_rng(0)
-    values = rng.uniform(size=(len(cells), len(MEASURES))) / 20
+    values = rng.uniform(size=(len(cells), len(METRICS))) / 20
     quality = {label: rng.uniform() / 10 for label in sorted({cell.label for cell in cells})}
     with Store(path) as store:
         store.begin(cells, command="", plan="", jobs=1)
         for cell, row in zip(cells, values, strict=True):
             store.claim(cell)
             level = 0.5 + quality[cell.label]
-            answer = {
-                m.key: (1 - level if m.lower_is_better else level) + x for m, x in zip(MEASURES, row, strict=True)
-            }
+            answer = {m.key: (1 - level if m.lower_is_better else level) + x for m, x in zip(METRICS, row, strict=True)}
             store.finish(cell, Outcome(answer | {"fit_seconds": 0.1, "predict_seconds": 0.01}, None, 100.0))
         store.end()
     return len(cells)

@@ -25,7 +25,7 @@ def main() -> None:
     strips = load_digit_strips(1500, random_state=0)
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     for (label, options), (color, line, marker) in zip(VARIANTS.items(), STYLES, strict=True):
-        trace = PMLLFC(tol=0, max_iter=30, random_state=0, **options).fit(strips.X, strips.Y).objective_
+        trace = PMLLFC.as_printed(tol=0, max_iter=30, random_state=0, **options).fit(strips.X, strips.Y).objective_
         step = np.arange(len(trace)) / 2
         axes.plot(step, trace / trace[0], line, color=color, marker=marker, markevery=6, markersize=4, label=label)
     axes.axvline(10, color="0.6", linewidth=0.8)

@@ -1,5 +1,6 @@
-"""Canonical CSR arrays, the row of each stored cell, and row hashes."""
+"""Canonical CSR arrays, read-only arrays, the row of each stored cell, and row hashes."""
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features, IntArray
 
-__all__ = ["as_csr", "row_hash", "row_of_cells"]
+__all__ = ["as_csr", "freeze", "freeze_csr", "row_hash", "row_of_cells"]
 
 
 def as_csr(matrix: Any) -> CSR:
@@ -34,6 +35,28 @@ def as_csr(matrix: Any) -> CSR:
         return csr
     parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
     return sparse.csr_array(parts, shape=csr.shape)
+
+
+def freeze(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array read-only; it is copied only if its memory is still writeable through another array."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if not (owner is None or isinstance(owner, bytes | mmap.mmap)):
+        array = np.array(array, order="C")
+        array.flags.writeable = False
+    return array
+
+
+def freeze_csr(matrix: CSR) -> CSR:
+    """Return a csr_array whose three parts are read-only."""
+    matrix = as_csr(matrix)
+    parts = (freeze(matrix.data), freeze(matrix.indices), freeze(matrix.indptr))
+    frozen = sparse.csr_array(parts, shape=matrix.shape)
+    # The constructor may have made new views of the parts, and does not know that they are sorted.
+    frozen.data, frozen.indices, frozen.indptr = map(freeze, (frozen.data, frozen.indices, frozen.indptr))
+    frozen.has_canonical_format = True
+    return frozen
 
 
 def row_of_cells(matrix: CSR) -> IntArray:

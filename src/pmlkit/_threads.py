@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -11,37 +11,58 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["one_blas_thread"]
 
 
-class _Limit:
-    """A limit of the whole process: the first who asks for it sets it, the last one who leaves lifts it."""
+class _ProcessLimit:
+    """A limit of one thread for the whole process: the first fit sets it, the last one that ends lifts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_inside = 0
-        self._limiter: Any = None
+        self._before: list[tuple[Any, int]] = []
 
-    @cached_property
-    def _pools(self) -> ThreadpoolController:
-        return ThreadpoolController()
-
-    def enter(self) -> None:
+    def enter(self, libraries: list[Any]) -> None:
         with self._lock:
-            if self._n_inside == 0:
-                self._limiter = self._pools.limit(limits=1, user_api="blas")
             self._n_inside += 1
+            if self._n_inside == 1:
+                self._before = [(library, library.get_num_threads()) for library in libraries]
+                _set_threads([(library, 1) for library in libraries])
 
     def leave(self) -> None:
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:
-                self._limiter.restore_original_limits()
+                _set_threads(self._before)
 
 
-_LIMIT = _Limit()
+_LIMIT = _ProcessLimit()
+
+
+def _set_threads(counts: list[tuple[Any, int]]) -> None:
+    for library, n_threads in counts:
+        # Since 3.7, threadpoolctl ignores calls from any thread but the first that set a limit and is still alive. Fits
+        # overlap in any order and may end in other threads than they began, so that owner is cleared before and after.
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+        library.set_num_threads(n_threads)
+        if clear is not None:
+            clear(force=True)
+
+
+@cache
+def _libraries() -> tuple[ThreadpoolController, list[Any]]:
+    """Return the BLAS libraries whose limit holds for the calling thread only, and those with one for the process."""
+    pools = ThreadpoolController().select(user_api="blas")
+    per_thread = [lib for lib in pools.lib_controllers if getattr(lib, "threading_layer", None) == "openmp"]
+    of_process = [lib for lib in pools.lib_controllers if lib not in per_thread]
+    return pools.select(filepath=[lib.filepath for lib in per_thread]), of_process
 
 
 @contextmanager
 def one_blas_thread(*, when: bool = True) -> Iterator[None]:
-    """Keep linear algebra to one thread, for work of many small products: more threads only wait for each other.
+    """Limit linear algebra to one thread, for work that consists of many small products.
+
+    Several threads would spend their time waiting for each other there. Fits in different threads may overlap: the
+    limit is lifted when the last of them ends.
 
     Examples
     --------
@@ -54,8 +75,10 @@ def one_blas_thread(*, when: bool = True) -> Iterator[None]:
     if not when:
         yield
         return
-    _LIMIT.enter()
-    try:
-        yield
-    finally:
-        _LIMIT.leave()
+    per_thread, of_process = _libraries()
+    with per_thread.limit(limits=1):
+        _LIMIT.enter(of_process)
+        try:
+            yield
+        finally:
+            _LIMIT.leave()

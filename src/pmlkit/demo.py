@@ -1,4 +1,4 @@
-"""The main job on embedded data: learn from candidate labels, find the false ones, measure both.
+"""The main job on embedded data: learn from candidate labels, find the false ones, evaluate both.
 
 Only computes; `pmlkit demo` prints it.
 """
@@ -51,7 +51,7 @@ class DemoMethod:
     model : estimator
     seconds : float
         Time of the fit.
-    measures : dict
+    metrics : dict
         Of the held-out rows against the truth, see `pmlkit.metrics.evaluate`.
     cleaning : dict
         Of the training rows, see `pmlkit.metrics.evaluate_cleaning`.
@@ -59,7 +59,7 @@ class DemoMethod:
 
     model: BasePML
     seconds: float
-    measures: dict[str, float]
+    metrics: dict[str, float]
     cleaning: dict[str, float]
 
 
@@ -93,7 +93,7 @@ def run_demo(
     random_state: RandomState = 0,
     on_stage: Callable[[str], Any] = lambda stage: None,
 ) -> Demo:
-    """Learn the digit strips from confusable candidates with four methods, and measure them.
+    """Learn the digit strips from confusable candidates with four methods, and evaluate them.
 
     Parameters
     ----------
@@ -129,9 +129,9 @@ def run_demo(
         model.fit(train.X, train.Y)
         seconds = time.perf_counter() - started
         model.label_names_ = np.asarray(data.label_names, dtype=object)
-        measures = evaluate(test.truth, model.decision_function(test.X), model.predict(test.X))
+        metrics = evaluate(test.truth, model.decision_function(test.X), model.predict(test.X))
         cleaning = evaluate_cleaning(train.truth, train.Y, model.label_confidence_)
-        methods[name] = DemoMethod(model, seconds, measures, cleaning)
+        methods[name] = DemoMethod(model, seconds, metrics, cleaning)
     best = max(methods, key=lambda name: methods[name].cleaning["cleaning_auc"])
     return Demo(data, n_train, methods, best, least_confident(train, methods[best].model, n_suspects))
 

@@ -7,10 +7,13 @@ import pandas as pd
 import pytest
 
 from bench_cells import make_cells
-from pmlkit._measures import FIVE
-from pmlkit.bench.grid import expand
+from pmlkit._metric_info import FIVE
+from pmlkit.bench.cells import expand
+from pmlkit.bench.paper.claims import judge_claims
 from pmlkit.bench.paper.comparison import compare_sizes, compare_table_2, compare_table_3, main_results, tally
-from pmlkit.bench.paper.facts import (
+from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, embedded_experiments, paper_experiments
+from pmlkit.bench.paper.output_files import verdict_text, write_files
+from pmlkit.bench.paper.printed import (
     LFC,
     RATIOS,
     REAL,
@@ -20,9 +23,7 @@ from pmlkit.bench.paper.facts import (
     table,
     table_3_faults,
 )
-from pmlkit.bench.paper.grid import ABLATIONS, SENSITIVITY, embedded_experiments, paper_experiments
-from pmlkit.bench.paper.page import reproduction, verdict_text, write_files
-from pmlkit.bench.paper.verdict import judge_claims
+from pmlkit.bench.paper.reproduction import compare_with_paper
 from pmlkit.data import PMLDataset, write
 
 SETS = (*SYNTHETIC, *REAL)
@@ -58,23 +59,23 @@ def our_win():
 
 def test_tables_are_complete():
     assert tuple(table(1)["data"]) == SETS
-    # 8 sets x 5 measures x 7 methods, without PARTICLE-VLS on three sets and RankSVM on one
+    # 8 sets x 5 metrics x 7 methods, without PARTICLE-VLS on three sets and RankSVM on one
     assert len(table(2)) == 8 * 5 * 7 - 3 * 5 - 5
     assert set(table(2)["outcome"].dropna()) == {"win", "tie", "loss"}
     assert table(2).loc[table(2)["method"] == LFC, "outcome"].isna().all()
     counts = table(3)
-    assert (counts.loc[counts["measure"] != "total", ["wins", "ties", "losses"]].sum(axis=1) == 23).all()
+    assert (counts.loc[counts["metric"] != "total", ["wins", "ties", "losses"]].sum(axis=1) == 23).all()
 
 
 def test_totals_of_table_3_are_its_sums():
-    counts = table(3).set_index(["measure", "rival"])
+    counts = table(3).set_index(["metric", "rival"])
     for rival in RIVALS:
-        expected = sum(counts.loc[(measure.key, rival)] for measure in FIVE)
+        expected = sum(counts.loc[(metric.key, rival)] for metric in FIVE)
         pd.testing.assert_series_equal(counts.loc[("total", rival)], expected, check_names=False)
 
 
 def test_known_contradictions_are_found():
-    found = {(one.data, one.measure, one.method) for one in contradictions()}
+    found = {(one.data, one.metric, one.method) for one in contradictions()}
     for data in ("slashdot", "enron", *REAL):
         assert {(data, "hamming_loss", "ML-KNN"), (data, "ranking_loss", "ML-KNN")} <= found
     assert ("corel5k", "hamming_loss", "DRAMA") in found
@@ -125,9 +126,9 @@ def test_missing_files_are_named(monkeypatch, tmp_path):
 
 def test_embedded_plans_can_be_expanded():
     experiments = embedded_experiments(repeats=2, n_rows=100)
-    n_methods = len(experiments.first_look().methods)
-    assert len(expand(experiments.first_look())) == n_methods
-    assert 6 <= n_methods <= 7  # RankSVM may be absent
+    n_methods = len(experiments.first_repeat().methods)
+    assert len(expand(experiments.first_repeat())) == n_methods
+    assert n_methods == 7
     figure_3, figure_4 = experiments.figures()
     assert [variant.label for variant in figure_3.variants()] == list(ABLATIONS)
     assert len(figure_4.variants()) == 10
@@ -136,7 +137,7 @@ def test_embedded_plans_can_be_expanded():
 
 def test_what_fails_at_first_is_not_tried_again():
     experiments = embedded_experiments(repeats=3, n_rows=100)
-    labels = [variant.label for variant in experiments.first_look().variants()]
+    labels = [variant.label for variant in experiments.first_repeat().variants()]
     cells = make_cells(dict.fromkeys(labels, 0.5), cases=((experiments.names[0], "uniform", 0.5),), n_repeats=1)
     (plan,) = experiments.tables(cells)
     assert [variant.label for variant in plan.variants()] == labels
@@ -154,14 +155,14 @@ def test_what_takes_long_is_not_repeated():
     experiments = replace(embedded_experiments(repeats=2, n_rows=100), repeat_limit=10.0)
     (plan,) = experiments.tables(cells)
     assert [variant.label for variant in plan.variants()] == ["ML-KNN"]
-    assert experiments.left_at_one(cells) == [(name, LFC, pytest.approx(12.1))]
+    assert experiments.run_once(cells) == [(name, LFC, pytest.approx(12.1))]
 
 
 # --- ours beside the paper's
 
 
 def cells_like_table_2(shift=0.0):
-    """Return cells with the very means of table 2, each measure worse by `shift`."""
+    """Return cells with the very means of table 2, each metric worse by `shift`."""
     rows = []
     for (data, method), group in table(2).groupby(["data", "method"]):
         noise, ratio = ("own", np.nan) if data in REAL else ("uniform", 0.5)
@@ -169,8 +170,8 @@ def cells_like_table_2(shift=0.0):
             row = {"data": data, "noise": noise, "ratio": ratio, "repeat": repeat, "method": method, "params": "{}"}
             row |= {"label": method, "status": "done", "reason": None}
             for one in group.itertuples():
-                sign = -1 if one.measure == "average_precision" else 1
-                row[one.measure] = one.mean + sign * shift + wiggle
+                sign = -1 if one.metric == "average_precision" else 1
+                row[one.metric] = one.mean + sign * shift + wiggle
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -189,7 +190,7 @@ def test_a_result_that_the_paper_has_not():
     cells = cells_like_table_2()
     extra = cells[(cells["data"] == "YeastBP") & (cells["method"] == LFC)].assign(method="RankSVM", label="RankSVM")
     figures = compare_table_2(main_results(pd.concat([cells, extra])), SETS)
-    (one,) = [f for f in figures if (f.data, f.method, f.measure.key) == ("YeastBP", "RankSVM", "one_error")]
+    (one,) = [f for f in figures if (f.data, f.method, f.metric.key) == ("YeastBP", "RankSVM", "one_error")]
     assert one.verdict == "no figure"
 
 
@@ -197,7 +198,7 @@ def test_counts_of_table_3(our_win):
     counts = compare_table_3(main_results(our_win))
     assert len(counts) == 6 * 6
     for one in counts:
-        n_tests = 115 if one.measure is None else 23
+        n_tests = 115 if one.metric is None else 23
         assert one.ours == (n_tests, 0, 0)
         assert (one.better_means, one.n_means) == (n_tests, n_tests)
         if one.rival in ("RankSVM", "PARTICLE-VLS"):
@@ -208,7 +209,7 @@ def test_counts_of_table_3(our_win):
 
 def test_one_repeat_has_a_mean_but_no_test():
     cells = cells_by_quality({LFC: 0.9, "DRAMA": 0.5}, n_repeats=1)
-    (total,) = [one for one in compare_table_3(main_results(cells)) if one.rival == "DRAMA" and one.measure is None]
+    (total,) = [one for one in compare_table_3(main_results(cells)) if one.rival == "DRAMA" and one.metric is None]
     assert (total.ours, total.better_means, total.n_means) == ((0, 0, 0), 115, 115)
     assert total.verdict == "no result"
 
@@ -276,7 +277,7 @@ def test_files(our_win, monkeypatch, tmp_path):
     experiments = paper_experiments(repeats=5)
     cells = our_win[our_win["data"].isin(experiments.names)].reset_index(drop=True)
     cells.loc[cells["label"] == "DRAMA", ["status", "reason"]] = ["failed", "took | longer <b>"]
-    found = reproduction(cells, experiments)
+    found = compare_with_paper(cells, experiments)
     paths = write_files(found, folder, ["pmlkit reproduce"])
     assert sorted(path.name for path in paths) == sorted(
         [

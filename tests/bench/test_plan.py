@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pmlkit.bench.grid
-from pmlkit.bench import Plan, PlanError, parse_plan, plan_text, read_plan
-from pmlkit.bench.grid import _SHARED_CODE, expand
-from pmlkit.bench.plan import Tune
-from pmlkit.bench.source import _with_imports, code_fingerprint, git_revision
+import pmlkit.bench.cells
+from pmlkit.bench import Plan, PlanError, fingerprints, parse_plan, plan_text, read_plan
+from pmlkit.bench.cells import _SHARED_CODE, expand
+from pmlkit.bench.fingerprints import _with_imports, code_fingerprint, git_revision
+from pmlkit.bench.plan_entries import Tune
 from pmlkit.data import read, write
 from pmlkit.exceptions import DataError
 
@@ -221,7 +221,7 @@ def test_anything_that_could_change_a_result_changes_the_key(small_file, tmp_pat
     X[0, 0] = np.nextafter(X[0, 0], 2)
     write(data.replace(X=X), tmp_path / "small.npz")
     found.append(keys(Plan(**(options | {"data": [tmp_path / "small.npz"]}))))
-    monkeypatch.setattr(pmlkit.bench.grid, "__version__", "99")
+    monkeypatch.setattr(pmlkit.bench.cells, "__version__", "99")
     found.append(keys(plan))
     assert len(set.union(*found)) == len(found)
 
@@ -254,7 +254,7 @@ def test_code_counts_and_comments_do_not(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text(text)
         importlib.invalidate_caches()
         found = code_fingerprint([name])
-        pmlkit.bench.source._source.cache_clear()
+        fingerprints._source.cache_clear()
         return found
 
     first = fingerprint("mine", code.replace("NUMBER", "1"))

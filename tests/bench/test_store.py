@@ -6,24 +6,24 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pmlkit.bench import Plan, load_cells, load_plan_facts, parse_plan, run_plan
-from pmlkit.bench.cell import MEASURES
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Outcome
-from pmlkit.bench.store import COLUMNS, Progress, Store, StoreFull
+from bench_processes import environment
+from pmlkit.bench import Plan, load_cells, load_plan_facts, parse_plan, run
+from pmlkit.bench.cells import METRICS, expand
+from pmlkit.bench.sandbox import Outcome
+from pmlkit.bench.store import CellCounts, Store
+from pmlkit.bench.store_reader import COLUMNS, StoreFull
 from pmlkit.exceptions import DataError
 
 FAILED = Outcome(None, "no luck", 1.5)
 
 
 def answer(value=0.25, **changes):
-    return Outcome(dict.fromkeys((*MEASURES, "fit_seconds", "predict_seconds"), value) | changes, None, 3.0)
+    return Outcome(dict.fromkeys((*METRICS, "fit_seconds", "predict_seconds"), value) | changes, None, 3.0)
 
 
 def begin(store, cells, **options):
@@ -91,18 +91,18 @@ def test_a_cell_is_claimed_once_and_given_back_at_the_end(path, fast_plan):
         assert first.claim(cells[0])
         assert not second.claim(cells[0])
         assert second.take_over() == 0
-        assert second.progress() == Progress(done=0, failed=0, running=1, planned=1)
+        assert second.counts() == CellCounts(done=0, failed=0, running=1, planned=1)
         first.close()
         assert second.claim(cells[0])
         second.finish(cells[0], answer())
         assert not second.claim(cells[0])
-        assert second.progress() == Progress(done=1, failed=0, running=0, planned=1)
+        assert second.counts() == CellCounts(done=1, failed=0, running=0, planned=1)
 
 
 CLAIMER = """
 import sys, time
 from pmlkit.bench import Plan
-from pmlkit.bench.grid import expand
+from pmlkit.bench.cells import expand
 from pmlkit.bench.store import Store
 cells = expand(Plan([sys.argv[2]], ["bench_methods:Fast"], noise=[0.5], repeats=2))
 store = Store(sys.argv[1])
@@ -114,9 +114,8 @@ time.sleep(600)
 
 def test_claims_of_a_process_stand_while_it_lives_and_not_after(path, small_file, fast_plan):
     cells = expand(fast_plan("Fast"))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     words = [sys.executable, "-c", CLAIMER, str(path), str(small_file)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as other:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as other:
         try:
             assert other.stdout.readline() == b"True\n"
             with Store(path) as store:
@@ -162,7 +161,7 @@ def test_two_plans_share_a_store_and_what_they_have_in_common(path, fast_plan):
         store.claim(first[0])
         store.finish(first[0], answer())
         begin(store, second, plan="second")
-        assert store.progress() == Progress(done=1, failed=0, running=0, planned=1)
+        assert store.counts() == CellCounts(done=1, failed=0, running=0, planned=1)
     assert load_cells(path)["label"].tolist() == ["Fast", "again"]
     assert load_cells(path)["params"].tolist() == ["{}", '{"scale": 1}']
 
@@ -184,9 +183,9 @@ def test_failed_cells_are_kept_or_tried_again(path, fast_plan):
 
 def test_how_to_run_it_again(path, fast_plan):
     plan = fast_plan("Fast", repeats=1)
-    run_plan(plan, path, command="pmlkit bench p.toml")
-    run_plan(fast_plan("Fast", repeats=2), path, command="pmlkit bench q.toml")
-    run_plan(plan, path, command="pmlkit bench r.toml")
+    run(plan, path, command="pmlkit bench p.toml")
+    run(fast_plan("Fast", repeats=2), path, command="pmlkit bench q.toml")
+    run(plan, path, command="pmlkit bench r.toml")
     facts = load_plan_facts(path)
     assert [fact.command for fact in facts] == ["pmlkit bench q.toml", "pmlkit bench r.toml"]
     assert parse_plan(facts[-1].plan) == plan
@@ -194,7 +193,7 @@ def test_how_to_run_it_again(path, fast_plan):
 
 
 def test_a_store_from_a_newer_version_is_refused_and_left_alone(path, fast_plan):
-    run_plan(fast_plan("Fast", repeats=1), path)
+    run(fast_plan("Fast", repeats=1), path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
@@ -230,7 +229,7 @@ def test_what_is_not_a_store_is_refused_and_left_alone(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_store_in_a_folder_that_cannot_be_written_to_can_be_read(path, fast_plan):
-    run_plan(fast_plan("Fast", repeats=1), path)
+    run(fast_plan("Fast", repeats=1), path)
     path.parent.chmod(0o500)
     try:
         assert len(load_cells(path)) == 1
@@ -275,7 +274,7 @@ def test_a_full_disk_loses_nothing_that_was_finished(path, fast_plan):
     with Store(path) as store:
         begin(store, cells)
         store.take_over()
-        assert store.progress() == Progress(done=n_finished, failed=0, running=0, planned=400 - n_finished)
+        assert store.counts() == CellCounts(done=n_finished, failed=0, running=0, planned=400 - n_finished)
 
 
 def test_many_cells_are_read_fast_enough_to_report(path, fast_plan):

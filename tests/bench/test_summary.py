@@ -8,11 +8,9 @@ import pytest
 from scipy import stats
 
 from bench_cells import CASES, METHODS, fail, make_cells
-from pmlkit._measures import MEASURES
-from pmlkit.bench.effects import rank_biserial
-from pmlkit.bench.means import means_csv
-from pmlkit.bench.results import Case, collect, method_names
-from pmlkit.bench.statistics import critical_distance, holm
+from pmlkit._metric_info import METRICS
+from pmlkit.bench.results import Case, collect, means_csv, method_names
+from pmlkit.bench.statistics import critical_distance, holm, rank_biserial
 from pmlkit.bench.summary import summarize
 
 
@@ -47,16 +45,16 @@ def test_failed_cells_are_gaps():
 
 def test_measures_without_a_value_are_left_out():
     cells = make_cells().assign(cleaning_auc=np.nan)
-    assert "cleaning_auc" not in [measure.key for measure in collect(cells).measures()]
-    assert "cleaning_auc" not in [one.measure.key for one in summarize(cells).measures]
+    assert "cleaning_auc" not in [metric.key for metric in collect(cells).metrics()]
+    assert "cleaning_auc" not in [one.metric.key for one in summarize(cells).metrics]
 
 
 def test_order_reference_and_tests():
     cells = make_cells()
     summary = summarize(cells, reference="fair")
     assert summary.methods == ("good", "fair", "poor")
-    for one in summary.measures:
-        key, sign = one.measure.key, -1 if one.measure.lower_is_better else 1
+    for one in summary.metrics:
+        key, sign = one.metric.key, -1 if one.metric.lower_is_better else 1
         for rival in one.comparisons:
             outcomes, means = [], []
             for case in CASES:
@@ -68,7 +66,7 @@ def test_order_reference_and_tests():
             first, second = np.array(means).T
             assert rival.difference == pytest.approx(sign * (first - second).mean())
             assert rival.effect == pytest.approx(
-                rank_biserial(first, second, lower_is_better=one.measure.lower_is_better)
+                rank_biserial(first, second, lower_is_better=one.metric.lower_is_better)
             )
         plain = [
             stats.wilcoxon(
@@ -80,7 +78,7 @@ def test_order_reference_and_tests():
 
 
 def test_ranks_of_a_clear_order():
-    for one in summarize(make_cells()).measures:
+    for one in summarize(make_cells()).metrics:
         np.testing.assert_array_equal(one.ranking.ranks, [1, 2, 3])
         assert one.ranking.distance == pytest.approx(critical_distance(3, 4))
         assert one.best[:, 0].all()
@@ -124,7 +122,7 @@ def test_names_tell_parameters_apart_where_labels_do_not():
 def test_one_method_alone():
     summary = summarize(make_cells({"good": 0.8}))
     assert summary.reference == "good"
-    assert all(one.comparisons == () for one in summary.measures)
+    assert all(one.comparisons == () for one in summary.metrics)
 
 
 def test_nothing_finished():
@@ -168,4 +166,4 @@ def test_csv_has_the_numbers():
     gap = table["yeast", "own", "", "poor"]
     assert (gap["done"], gap["failed"], gap["one_error_mean"]) == ("0", "4", "")
     assert not any("seconds" in name or "peak" in name for name in header)
-    assert len(header) == 7 + 2 * len(MEASURES)
+    assert len(header) == 7 + 2 * len(METRICS)

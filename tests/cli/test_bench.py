@@ -1,16 +1,15 @@
 import json
-import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
+from bench_processes import environment, n_running, wait_until
 from pmlkit.bench import load_cells, load_plan_facts, parse_plan
-from pmlkit.bench.cell import MEASURES
+from pmlkit.bench.cells import METRICS
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def test_cells_are_run_once_and_the_facts_are_told(bench, small_npz, out):
     cells = load_cells(out)
     assert cells["label"].unique().tolist() == ["MLkNN", "Fast"]
     assert cells["ratio"].unique().tolist() == [0.5, 1.0]
-    assert cells[list(MEASURES)].notna().all(axis=None)
+    assert cells[list(METRICS)].notna().all(axis=None)
     assert json.loads(bench(*words).stdout)["run_now"] == 0
     assert json.loads(bench("--json").stdout) | {"seconds": 0} == facts | {"run_now": 0, "seconds": 0}
 
@@ -130,13 +129,12 @@ def test_a_newer_store_is_refused(bench, small_npz, out):
 
 
 def start(words, **options):
-    folder = os.path.dirname(sys.modules["bench_methods"].__file__)
     return subprocess.Popen(
         [sys.executable, "-m", "pmlkit", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": folder},
+        env=environment(),
         **options,
     )
 
@@ -159,10 +157,9 @@ def test_a_full_disk_stops_it_cleanly_and_it_goes_on_later(bench, small_npz, out
 def test_ctrl_c_leaves_with_130(small_npz, out):
     words = ["bench", "--data", small_npz, "-m", "bench_methods:Fast", "-p", "bench_methods:Fast.nap=60", "-o", out]
     process = start(words)
-    assert "10 to do" in process.stderr.readline()
-    time.sleep(0.5)  # the first cell takes a minute
+    wait_until(lambda: n_running(out))  # each cell takes a minute
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=100)
     assert process.returncode == 130
     assert "interrupted from the keyboard" in errors
     assert load_cells(out).empty

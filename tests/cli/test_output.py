@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlkit._measures import FIVE
-from pmlkit.cli.measures import comparison
+from pmlkit._metric_info import FIVE
+from pmlkit.cli.metric_tables import comparison
 from pmlkit.cli.output import clean, emit, number
 from pmlkit.data import PMLDataset, write
 
@@ -75,10 +75,10 @@ def test_numbers():
 
 def test_the_best_of_each_measure_is_bold_ties_included():
     results = {
-        "one": {measure.key: 0.1 for measure in FIVE},
-        "two": {measure.key: 0.3 for measure in FIVE},
-        "three": {measure.key: 0.1000001 for measure in FIVE},
-        "unknown": {measure.key: float("nan") for measure in FIVE},
+        "one": {metric.key: 0.1 for metric in FIVE},
+        "two": {metric.key: 0.3 for metric in FIVE},
+        "three": {metric.key: 0.1000001 for metric in FIVE},
+        "unknown": {metric.key: float("nan") for metric in FIVE},
     }
     table = comparison(results, FIVE)
     is_bold = [["bold" in str(cell.style) for cell in column._cells] for column in table.columns[1:]]

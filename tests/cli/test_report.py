@@ -8,11 +8,11 @@ import pytest
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Two methods on the embedded strips, two ratios, two repeats."""
-    from pmlkit.bench import Plan, run_plan
+    from pmlkit.bench import Plan, run
 
     path = tmp_path_factory.mktemp("bench") / "results.sqlite"
     plan = Plan(["digit-strips:100"], ["MLkNN", "CandidateLogistic"], noise=[0.5, 1], repeats=2)
-    run_plan(plan, path, command="pmlkit bench --data digit-strips:100")
+    run(plan, path, command="pmlkit bench --data digit-strips:100")
     return path
 
 
@@ -57,10 +57,10 @@ def test_csv_goes_to_standard_output(run, store, tmp_path):
 
 
 def test_two_runs_give_the_same_bytes(run, store, tmp_path):
-    from pmlkit.bench import Plan, run_plan
+    from pmlkit import bench
 
     other = tmp_path / "other.sqlite"
-    run_plan(Plan(["digit-strips:100"], ["CandidateLogistic", "MLkNN"], noise=[1, 0.5], repeats=2), other)
+    bench.run(bench.Plan(["digit-strips:100"], ["CandidateLogistic", "MLkNN"], noise=[1, 0.5], repeats=2), other)
     assert run("report", other, "--csv").stdout == run("report", store, "--csv").stdout
 
 

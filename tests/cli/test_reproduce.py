@@ -1,24 +1,32 @@
 """``pmlkit reproduce``: small, on embedded rows, and on a folder where files are absent."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pmlkit.bench import load_cells
-from pmlkit.bench.paper import grid
+from pmlkit.bench import load_cells, paper
+from pmlkit.bench.paper import experiments, reproduction
 from pmlkit.data import PMLDataset, write
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     """Make the experiments so small that they take seconds: two methods, a hundred strips, few weights."""
-    plain = grid.embedded_experiments
-    monkeypatch.setattr(grid, "embedded_experiments", lambda *, repeats: plain(repeats=repeats, n_rows=100))
-    kept = {name: grid._METHODS[name] for name in (grid.LFC, "ML-KNN")}
-    monkeypatch.setattr(grid, "_METHODS", kept)
-    for name, labels in grid.SENSITIVITY.items():
-        monkeypatch.setitem(grid.SENSITIVITY, name, {weight: labels[weight] for weight in (0.001, 10.0)})
+
+    def embedded(*, repeats):
+        return experiments.embedded_experiments(repeats=repeats, n_rows=100, methods=["PML-LFC", "ML-KNN"])
+
+    monkeypatch.setattr(paper, "embedded_experiments", embedded)
+    plain = experiments.paper_experiments
+    monkeypatch.setattr(
+        reproduction,
+        "paper_experiments",
+        lambda **options: replace(plain(**options), methods=("PML-LFC", "ML-KNN")),
+    )
+    for name, labels in experiments.SENSITIVITY.items():
+        monkeypatch.setitem(experiments.SENSITIVITY, name, {weight: labels[weight] for weight in (0.001, 10.0)})
 
 
 def test_embedded(run, tiny, tmp_path):

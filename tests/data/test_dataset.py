@@ -150,21 +150,21 @@ def test_travels(data, travel):
         ({"X": X[:3]}, "same rows, got 3 and 4"),
         ({"X": [1, 2, 3, 4]}, r"two dimensions, got shape \(4,\).*reshape"),
         ({"X": [["a"], ["b"], ["c"], ["d"]]}, "real numbers"),
-        ({"X": [["a", 1], ["b", None]]}, "rectangle of numbers|real numbers"),
-        ({"X": [[1], [2, 3]]}, "rectangle of numbers"),
-        ({"X": pd.DataFrame({"n": [1, 2, 3, 4], "city": list("abcd")})}, "something else in column 'city'"),
+        ({"X": [["a", 1], ["b", None]]}, "table of numbers|real numbers"),
+        ({"X": [[1], [2, 3]]}, "table of numbers"),
+        ({"X": pd.DataFrame({"n": [1, 2, 3, 4], "city": list("abcd")})}, "not numbers in column 'city'"),
         ({"X": X * 1j}, "real numbers"),
         ({"X": sparse.csr_array(X * 1j)}, "real numbers"),
         ({"X": np.empty((0, 2)), "Y": np.empty((0, 3))}, "no rows"),
         ({"X": sparse.csr_array((4, 2**40))}, "claims 1099511627776 features"),
-        ({"Y": Y + 1}, r"indicator of 0/1, got the value\(s\) 2\. Use sklearn"),
+        ({"Y": Y + 1}, r"indicator of 0/1 or a list of label names per row, got the value\(s\) 2\. Use Y > 0"),
         ({"Y": -Y}, "got the value.s. -1"),
         ({"Y": Y * 0.5}, "got the value.s. 0.5"),
-        ({"Y": np.where(Y, np.nan, 0)}, "got the value.s. nan"),
+        ({"Y": np.where(Y, np.nan, 0)}, "missing values, got nan"),
         ({"Y": sparse.csr_array(Y * 3)}, "got the value.s. 3"),
         ({"Y": sparse.coo_array(([1, 1], ([0, 0], [0, 0])), shape=(4, 3))}, "got the value.s. 2"),
         ({"Y": np.empty((4, 0))}, "no label column"),
-        ({"Y": [["red"], ["blue"], ["red"], ["red"]]}, "real numbers"),
+        ({"Y": ["red", "blue;red", "red", "red"]}, "one text per row"),
         ({"truth": 1 - Y}, r"7 cell\(s\) of truth are not in Y, the first in row 0, label 2"),
         ({"truth": Y[:, :2]}, "same shape"),
         ({"label_names": ["a", "b", "a"]}, "'a' occurs more than once"),
@@ -319,3 +319,12 @@ def test_ids_keep_their_kind():
     assert type(PMLDataset([[1.0]], [[1]], ids=np.array([7])).ids[0]) is int
     assert PMLDataset([[1.0]], [[1]], ids=pd.Series(["007"])).ids == ("007",)
     assert PMLDataset([[1.0]], [[1]], ids=[2**70]).ids == (str(2**70),)
+
+
+def test_takes_names_per_row():
+    made = PMLDataset(X, [["sea", "sun"], ["sun"], [], ["beach"]], truth=[["sea"], [], [], ["beach"]])
+    assert made.label_names == ("beach", "sea", "sun")
+    assert made.Y.toarray().tolist() == [[0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    assert made.truth.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]]
+    fixed = PMLDataset(X, [["sea"], ["sun"], [], ["sun"]], label_names=["sun", "snow", "sea"])
+    assert fixed.Y.toarray().tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0]]

@@ -169,7 +169,7 @@ def test_works_as_cv_of_scikit_learn():
         (lambda: fold_of_rows(StratifiedLabelKFold(5), np.eye(4)), "n_splits=5 is more than the 4 rows"),
         (lambda: fold_of_rows(StratifiedLabelKFold(3), np.eye(4), [0, 0, 1, 1]), "more than the 2 groups"),
         (lambda: fold_of_rows(StratifiedLabelKFold(2), np.eye(4), [0, 0, 1]), "one value for each of the 4 rows"),
-        (lambda: fold_of_rows(StratifiedLabelKFold(2), 2 * np.eye(4)), "y must be an n x q indicator of 0/1"),
+        (lambda: fold_of_rows(StratifiedLabelKFold(2), 2 * np.eye(4)), "y must be an indicator of 0/1"),
         (lambda: next(StratifiedLabelKFold(2).split(np.eye(4))), "y is missing"),
         (lambda: next(StratifiedLabelKFold(2).split(np.eye(3), np.eye(4))), "same number of rows, got 3 and 4"),
     ],

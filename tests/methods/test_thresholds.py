@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from pmlkit import MLkNN
-from pmlkit.methods.thresholds import LabelRule, fit_threshold
+from pmlkit.methods import METHODS
+from pmlkit.methods.thresholds import THRESHOLDS, LabelRule, fit_threshold
 
 
 def problem(seed=0, n=40, q=5):
@@ -112,3 +115,10 @@ def test_equal_scores_are_given_or_not_together(measure):
     Y = sparse.csr_array(np.array([[1.0, 1.0, 1.0, 0.0, 0.0]]))
     rule = fit_threshold(measure, scores, Y, np.array([0.9, 0.8, 0.8]), natural_cut=0.5)
     assert len(set(rule.label_sets(scores)[0, 1:4].tolist())) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_docstring_lists_the_strategies_and_the_default(method):
+    names = "{" + ", ".join(f'"{name}"' for name in THRESHOLDS) + "}"
+    default = json.dumps(method().threshold)
+    assert f"    threshold : {names} or float, default={default}\n" in method.__doc__

@@ -177,11 +177,11 @@ def test_nothing_to_tell_apart_is_nan_with_a_reason(truth, candidates, reason):
 
 
 def test_bad_tables():
-    with pytest.raises(DataError, match=r"^truth and candidates must have the same shape, got 2 x 3 and 2 x 2.$"):
+    with pytest.raises(DataError, match=r"^y_true and candidates must have the same shape, got 2 x 3 and 2 x 2.$"):
         cleaning_auc(TRUTH, CANDIDATES[:, :2], CONFIDENCE)
-    with pytest.raises(DataError, match=r"^truth and confidence must have the same shape, got 2 x 3 and 1 x 3.$"):
+    with pytest.raises(DataError, match=r"^y_true and confidence must have the same shape, got 2 x 3 and 1 x 3.$"):
         cleaning_auc(TRUTH, CANDIDATES, CONFIDENCE[:1])
-    with pytest.raises(DataError, match=r"^candidates must be an n x q indicator of 0/1, got the value 0.9"):
+    with pytest.raises(DataError, match=r"^candidates must be an indicator of 0/1 .* got the value\(s\) 0.1, 0.5, 0.9"):
         cleaning_auc(TRUTH, CONFIDENCE, CONFIDENCE)
     with pytest.raises(DataError, match=r"^confidence must not have missing values"):
         cleaning_auc(TRUTH, CANDIDATES, np.where(CONFIDENCE > 0.5, np.nan, CONFIDENCE))

@@ -27,18 +27,18 @@ SETS = [hamming_loss, micro_f1, macro_f1]
 
 @pytest.mark.parametrize("measure", RANKING)
 def test_shapes_differ_scores(measure):
-    with pytest.raises(DataError, match=r"^truth and scores must have the same shape, got 2 x 3 and 2 x 2.$"):
+    with pytest.raises(DataError, match=r"^y_true and y_score must have the same shape, got 2 x 3 and 2 x 2.$"):
         measure(TRUTH, SCORES[:, :2])
 
 
 @pytest.mark.parametrize("measure", SETS)
 def test_shapes_differ_predictions(measure):
-    with pytest.raises(DataError, match=r"^truth and predictions must have the same shape, got 2 x 3 and 1 x 3.$"):
+    with pytest.raises(DataError, match=r"^y_true and y_pred must have the same shape, got 2 x 3 and 1 x 3.$"):
         measure(TRUTH, sparse.csr_array(TRUTH[:1]))
 
 
 def test_shapes_differ_in_evaluate_predictions():
-    with pytest.raises(DataError, match=r"^truth and predictions must have the same shape"):
+    with pytest.raises(DataError, match=r"^y_true and y_pred must have the same shape"):
         evaluate(TRUTH, SCORES, TRUTH[:1])
 
 
@@ -47,13 +47,15 @@ def test_shapes_differ_in_evaluate_predictions():
     ("bad", "value"), [(TRUTH * 2, "2"), (2 * TRUTH - 1, "-1"), (TRUTH / 2, "0.5"), (sparse.csr_array(TRUTH * 3), "3")]
 )
 def test_truth_is_not_01(measure, bad, value):
-    with pytest.raises(DataError, match=f"^truth must be an n x q indicator of 0/1, got the value {value}. Use "):
+    with pytest.raises(DataError, match=f"^y_true must be an indicator of 0/1 .* got the value\\(s\\) {value}.* Use "):
         measure(bad, TRUTH)
 
 
 @pytest.mark.parametrize("measure", SETS)
 def test_predictions_are_not_01(measure):
-    with pytest.raises(DataError, match=r"^predictions must be an n x q indicator of 0/1, got the value 0.3. Use "):
+    with pytest.raises(
+        DataError, match=r"^y_pred must be an indicator of 0/1 .* got the value\(s\) 0.1, 0.2, 0.3. Use "
+    ):
         measure(TRUTH, SCORES)
 
 
@@ -62,16 +64,16 @@ def test_predictions_are_not_01(measure):
 def test_nan_scores(measure, dtype):
     scores = SCORES.astype(dtype)
     scores[1, 2] = np.nan
-    with pytest.raises(DataError, match=r"^scores must not have missing values, got nan. Fill or drop"):
+    with pytest.raises(DataError, match=r"^y_score must not have missing values, got nan. Fill or drop"):
         measure(TRUTH, scores)
 
 
 def test_missing_truth():
     frame = pd.DataFrame(TRUTH, dtype="Int64")
     frame.iloc[0, 0] = pd.NA
-    with pytest.raises(DataError, match=r"^truth must not have missing values"):
+    with pytest.raises(DataError, match=r"^y_true must not have missing values"):
         ranking_loss(frame, SCORES)
-    with pytest.raises(DataError, match=r"^truth must not have missing values"):
+    with pytest.raises(DataError, match=r"^y_true must not have missing values"):
         ranking_loss(sparse.csr_array(np.where(TRUTH, np.nan, 0)), SCORES)
 
 
@@ -82,46 +84,71 @@ def test_infinite_scores_are_ranks_like_any_other():
 
 @pytest.mark.parametrize("measure", RANKING + SETS)
 def test_one_dimension(measure):
-    with pytest.raises(DataError, match=r"^truth must be an n x q table, got a 1-D array of length 3. Use reshape\(-1"):
+    with pytest.raises(DataError, match=r"^y_true must have two dimensions, got shape \(3,\). Use reshape\(-1"):
         measure([1, 0, 1], [1, 0, 1])
 
 
 def test_one_dimensional_scores_and_sparse_truth():
-    with pytest.raises(DataError, match=r"^scores must be an n x q table, got a 1-D array of length 2"):
+    with pytest.raises(DataError, match=r"^y_score must have two dimensions, got shape \(2,\)"):
         ranking_loss([[1], [0]], [0.1, 0.2])
-    with pytest.raises(DataError, match=r"^truth must be an n x q table, got a 1-D array of length 2"):
+    with pytest.raises(DataError, match=r"^y_true must have two dimensions, got a sparse array of shape \(2,\)"):
         ranking_loss(sparse.coo_array(np.array([1, 0])), [[0.1], [0.2]])
 
 
 def test_three_dimensions():
-    with pytest.raises(DataError, match=r"^scores must be an n x q table, got an array with 3 dimensions.$"):
+    with pytest.raises(DataError, match=r"^y_score must have two dimensions, got shape \(1, 2, 3\).$"):
         ranking_loss(TRUTH, SCORES[None])
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_nothing_to_measure(shape):
-    with pytest.raises(
-        DataError, match=f"^truth must have at least one row and one label, got {shape[0]} x {shape[1]}"
-    ):
+@pytest.mark.parametrize(("shape", "message"), [((0, 3), "y_true has no rows"), ((3, 0), "y_true has no label column")])
+def test_nothing_to_measure(shape, message):
+    with pytest.raises(DataError, match=message):
         evaluate(np.zeros(shape, dtype=int), np.zeros(shape))
 
 
-def test_lists_of_labels():
-    with pytest.raises(DataError, match=r"MultiLabelBinarizer for lists of labels.$"):
+NAMES = ["beach", "sea", "sun"]
+TAGS = [["beach"], ["sun", "sea"]]  # TRUTH in words
+
+
+def test_names_per_row_beside_scores():
+    by_array = evaluate(TRUTH, SCORES, TRUTH)
+    assert evaluate(TAGS, SCORES, TAGS, label_names=NAMES) == by_array
+    assert evaluate(TAGS, pd.DataFrame(SCORES, columns=NAMES), TRUTH) == by_array
+    assert evaluate(pd.Series(TAGS), pl.DataFrame(SCORES, schema=NAMES), TAGS) == by_array
+    reordered = [2, 0, 1]
+    names = [NAMES[k] for k in reordered]
+    assert ranking_loss(TAGS, SCORES[:, reordered], label_names=names) == ranking_loss(TRUTH, SCORES)
+    assert cleaning_auc([["sea"]], [["sea", "sun"]], [[0.9, 0.2]], label_names=["sea", "sun"]) == 1.0
+
+
+def test_names_per_row_alone_span_the_labels():
+    assert hamming_loss(TAGS, [["beach"], ["sun"]]) == 1 / 6
+    assert hamming_loss(TAGS, [["beach"], ["sun"]], label_names=[*NAMES, "snow"]) == 1 / 8
+    assert micro_f1(TAGS, [set(), {"snow"}]) == 0.0
+
+
+def test_names_per_row_that_cannot_be_matched():
+    with pytest.raises(DataError, match=r"y_true holds label names, so the columns of y_score need names, too: pass"):
+        ranking_loss(TAGS, SCORES)
+    with pytest.raises(DataError, match=r"y_true has the label 'sun', which is not among the 2 known names"):
+        ranking_loss(TAGS, SCORES[:, :2], label_names=["beach", "sea"])
+    with pytest.raises(DataError, match=r"y_true and y_score must have the same shape, got 2 x 4 and 2 x 3"):
+        ranking_loss(TAGS, SCORES, label_names=[*NAMES, "snow"])
+    with pytest.raises(DataError, match=r"label_names must name the 3 columns, got 2 names"):
+        ranking_loss(TRUTH, SCORES, label_names=["beach", "sea"])
+    with pytest.raises(DataError, match=r"holds collections of int, but label names must be strings"):
         ranking_loss([[1], [0, 2]], SCORES)
-    with pytest.raises(DataError, match=r"^truth must hold real numbers, got dtype"):
-        ranking_loss([["beach", "sea"], ["sun", "sea"]], SCORES)
-    with pytest.raises(DataError, match=r"^truth must be an n x q table of numbers"):
+    with pytest.raises(DataError, match=r"^y_true must be a table of numbers.* in column 'a'"):
         ranking_loss(pd.DataFrame({"a": ["beach", "sea"], "b": [1, 0]}), SCORES)
 
 
 def test_complex_scores():
-    with pytest.raises(DataError, match=r"^scores must hold real numbers, got dtype complex128.$"):
+    with pytest.raises(DataError, match=r"^y_score must hold real numbers, got dtype complex128.$"):
         ranking_loss(TRUTH, SCORES + 1j)
 
 
 def test_sparse_scores():
-    with pytest.raises(DataError, match=r"^scores must be dense, .* Use scores.toarray\(\).$"):
+    with pytest.raises(DataError, match=r"^y_score must be dense, .* Use y_score.toarray\(\).$"):
         ranking_loss(TRUTH, sparse.csr_array(SCORES))
 
 
@@ -147,7 +174,7 @@ def test_label_names_in_another_order(frame):
     labels = ["beach", "sea", "sun"]
     truth = frame(dict(zip(labels, TRUTH.T, strict=True)))
     scores = frame(dict(zip(labels, SCORES.T, strict=True)))
-    with pytest.raises(DataError, match=r"^truth and scores have the same label names in a different order. Use "):
+    with pytest.raises(DataError, match=r"^y_true and y_score have the same label names in a different order. Use "):
         ranking_loss(truth, scores[labels[::-1]])
     # The cure that the sentence names.
     assert ranking_loss(truth, scores[labels[::-1]][list(truth.columns)]) == ranking_loss(TRUTH, SCORES)

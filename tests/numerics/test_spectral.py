@@ -1,4 +1,4 @@
-"""Rotated features against plain linear algebra."""
+"""Eigenvectors of Gram matrices against plain linear algebra."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from pmlkit.numerics import spectral as module
-from pmlkit.numerics.spectral import Rotation, ShiftedRows, add_constant_column, smaller_gram, spectral_norm
+from pmlkit.numerics import spectral
+from pmlkit.numerics.spectral import (
+    ShiftedRows,
+    ThinSVD,
+    add_constant_column,
+    centered_rows,
+    eigenpairs,
+    smaller_gram,
+    spectral_norm,
+)
 
 
 def _rows(n_rows, n_features, seed=0):
@@ -33,19 +41,19 @@ SHAPES = ((30, 7), (7, 30), (9, 9))
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_rotation_is_a_thin_svd(kind, shape):
+def test_thin_svd_is_a_thin_svd(kind, shape):
     X, dense = _as(kind, *shape)
-    rotation = Rotation(X)
+    svd = ThinSVD(X)
     _, singular, Bt = np.linalg.svd(dense, full_matrices=False)
-    assert_allclose(rotation.squared, singular[singular > 1e-7][::-1] ** 2, atol=1e-10)
+    assert_allclose(svd.squared, singular[singular > 1e-7][::-1] ** 2, atol=1e-10)
     rng = np.random.default_rng(3)
-    coordinates = rng.normal(size=(len(rotation.squared), 4))
-    W = rotation.coefficients(coordinates)
+    coordinates = rng.normal(size=(len(svd.squared), 4))
+    W = svd.coefficients(coordinates)
     assert_allclose(W.T @ W, coordinates.T @ coordinates, atol=1e-8)
     assert_allclose(Bt.T @ (Bt @ W), W, atol=1e-8)
-    assert_allclose(rotation.scores(coordinates), dense @ W, atol=1e-8)
+    assert_allclose(svd.scores(coordinates), dense @ W, atol=1e-8)
     U = rng.normal(size=(shape[0], 3))
-    assert_allclose(rotation.coefficients(rotation.project(U)), dense.T @ U, atol=1e-8)
+    assert_allclose(svd.coefficients(svd.project(U)), dense.T @ U, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,13 +63,13 @@ def test_ridge_solutions_solve_the_system(kind, shape, penalty, seed):
     X, dense = _as(kind, *shape, seed)
     rhs = np.random.default_rng(seed).normal(size=(shape[1], 2))
     expected = np.linalg.solve(dense.T @ dense + penalty * np.eye(shape[1]), rhs)
-    assert_allclose(Rotation(X).solve_ridge(rhs, penalty), expected, rtol=1e-7, atol=1e-9 / penalty)
+    assert_allclose(ThinSVD(X).solve_ridge(rhs, penalty), expected, rtol=1e-7, atol=1e-9 / penalty)
 
 
 def test_null_directions_are_dropped():
     X = np.repeat(_rows(20, 3), 2, axis=1)
-    assert len(Rotation(X).squared) == 3
-    nothing = Rotation(np.zeros((4, 2)))
+    assert len(ThinSVD(X).squared) == 3
+    nothing = ThinSVD(np.zeros((4, 2)))
     assert len(nothing.squared) == 0
     assert_allclose(nothing.scores(np.zeros((0, 3))), np.zeros((4, 3)))
 
@@ -106,7 +114,50 @@ def test_the_norm_of_many_equal_singular_values():
 
 
 def test_too_large_a_side_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_SIDE", 5)
+    monkeypatch.setattr(spectral, "_MAX_SIDE", 5)
     smaller_gram(_rows(5, 80))
     with pytest.raises(ValueError, match=r"6 rows and 80 features.*at most 5 rows.*TruncatedSVD"):
         smaller_gram(_rows(6, 80))
+
+
+@pytest.mark.parametrize("shape", [(30, 6), (6, 30), (1, 4), (5, 5)])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("turned", [True, False])
+def test_scores_are_those_of_the_model_as_given(shape, kind, turned, monkeypatch):
+    if not turned:
+        monkeypatch.setattr("pmlkit.numerics.spectral._MAX_CENTERED_SIDE", 0)
+    X = _rows(*shape)
+    centered = centered_rows(kind(X))
+    rng = np.random.default_rng(1)
+    model = rng.normal(size=(len(centered.squared), 3)), rng.normal(size=3)
+    coef, intercept = centered.as_given(*model)
+    assert_allclose(X @ coef + intercept, centered.rows @ model[0] + model[1], atol=1e-10)
+    # The penalty does not notice the turn, and columns of the turned rows are orthogonal.
+    assert_allclose((coef**2).sum(), (model[0] ** 2).sum())
+    table = centered.rows @ np.eye(len(centered.squared))
+    assert_allclose((table**2).sum(axis=0), centered.squared, atol=1e-10)
+    assert_allclose(centered.rows.T @ np.ones((shape[0], 1)), 0.0, atol=1e-10)
+    chosen = np.arange(0, shape[0], 2)
+    assert_allclose(centered.take(chosen) @ model[0], table[chosen] @ model[0], atol=1e-12)
+
+
+def test_only_thin_sparse_rows_stay_sparse():
+    full, thin = sparse.csr_array(_rows(40, 20)), sparse.random_array((400, 200), density=0.005, rng=0).tocsr()
+    assert centered_rows(full).basis is not None
+    assert centered_rows(thin).basis is None
+
+
+def test_directions_without_spread_are_dropped():
+    X = _rows(30, 4)
+    X[:, 3] = 5.0
+    assert len(centered_rows(np.hstack([X, X])).squared) == 3
+
+
+@pytest.mark.parametrize(("size", "rank"), [(12, 12), (12, 5), (60, 1)])
+def test_eigenpairs_rebuild_the_gram_matrix_without_its_null_space(size, rank):
+    A = np.random.default_rng(0).normal(size=(size, rank))
+    values, vectors = eigenpairs(A @ A.T)
+    assert len(values) == rank
+    assert (np.diff(values) >= 0).all()
+    assert_allclose(vectors * values @ vectors.T, A @ A.T, atol=1e-11)
+    assert len(eigenpairs(np.zeros((3, 3)))[0]) == 0

@@ -1,14 +1,16 @@
-"""Compare methods: plans, a runner that can be killed and resumed, and its store of results."""
+"""Benchmarks: plans, a runner that can be interrupted and resumed, a store of results, and reports."""
 
-from pmlkit.bench.plan import Plan
-from pmlkit.bench.plan_file import parse_plan, plan_text, read_plan
-from pmlkit.bench.plan_words import PlanError
-from pmlkit.bench.run import RunSummary, run_plan
-from pmlkit.bench.store import RunFacts, load_cells, load_plan_facts
+from pmlkit.bench.plan import Plan, parse_plan, plan_text, read_plan
+from pmlkit.bench.plan_entries import PlanError
+from pmlkit.bench.reporting import Report, report
+from pmlkit.bench.runner import ProgressCallback, RunSummary, run
+from pmlkit.bench.store_reader import RunFacts, load_cells, load_plan_facts
 
 __all__ = [
     "Plan",
     "PlanError",
+    "ProgressCallback",
+    "Report",
     "RunFacts",
     "RunSummary",
     "load_cells",
@@ -16,5 +18,6 @@ __all__ = [
     "parse_plan",
     "plan_text",
     "read_plan",
-    "run_plan",
+    "report",
+    "run",
 ]

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from pmlkit.bench.summary import MeasureSummary, Summary
-from pmlkit.bench.wording import number, p_value, signed
+from pmlkit.bench.formatting import number, p_value, signed
+from pmlkit.bench.summary import MetricSummary, Summary
 
 __all__ = ["latex_tables", "latex_text"]
 
@@ -29,7 +29,7 @@ _LATEX_SIGNS = {
 
 
 def latex_tables(summary: Summary) -> str:
-    r"""Return a table of results for each measure, one of mean ranks, and one of wins, ties and losses.
+    r"""Return a table of results for each metric, one of mean ranks, and one of wins, ties and losses.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def latex_tables(summary: Summary) -> str:
         "\\bullet significantly worse, \\circ significantly better.",
     ]
     parts = ["\n".join(" ".join(line.split()) for line in head)]
-    parts += [_result_table(summary, one) for one in summary.measures]
+    parts += [_result_table(summary, one) for one in summary.metrics]
     parts.append(_rank_table(summary))
     if len(summary.methods) > 1:
         parts.append(_comparison_table(summary))
@@ -75,7 +75,7 @@ def latex_text(text: str) -> str:
     return re.sub(r'[\\{}$&#%_~^<>|"–−]', lambda found: _LATEX_SIGNS[found[0]], text)
 
 
-def _result_table(summary: Summary, one: MeasureSummary) -> str:
+def _result_table(summary: Summary, one: MetricSummary) -> str:
     rows = []
     for c, case in enumerate(summary.cases):
         cells = [
@@ -83,14 +83,14 @@ def _result_table(summary: Summary, one: MeasureSummary) -> str:
             for m in range(len(summary.methods))
         ]
         rows.append([latex_text(case.data), latex_text(case.noise_name), *cells])
-    arrow = r"$\downarrow$" if one.measure.lower_is_better else r"$\uparrow$"
+    arrow = r"$\downarrow$" if one.metric.lower_is_better else r"$\uparrow$"
     caption = (
-        f"{latex_text(_capital(one.measure.name))} {arrow}, mean and standard deviation over repeats. Best in bold; "
+        f"{latex_text(_capital(one.metric.name))} {arrow}, mean and standard deviation over repeats. Best in bold; "
         rf"$\bullet$ significantly worse and $\circ$ significantly better than {latex_text(summary.reference)} "
         rf"(paired t-test, {100 * (1 - summary.level):g}\,\%)."
     )
     heads = ["data", "noise", *map(latex_text, summary.methods)]
-    return _table(caption, one.measure.key, "ll" + "l" * len(summary.methods), heads, rows)
+    return _table(caption, one.metric.key, "ll" + "l" * len(summary.methods), heads, rows)
 
 
 def _value(mean: float, deviation: float, is_best: bool, outcome: int) -> str:
@@ -105,42 +105,42 @@ def _value(mean: float, deviation: float, is_best: bool, outcome: int) -> str:
 def _rank_table(summary: Summary) -> str:
     rows = []
     for m, name in enumerate(summary.methods):
-        rows.append([latex_text(name), *(latex_text(number(one.ranking.ranks[m], 2)) for one in summary.measures)])
-    rows.append(["Friedman $p$", *(f"${p_value(one.ranking.test.p_value)}$" for one in summary.measures)])
-    rows.append(["critical distance", *(latex_text(number(one.ranking.distance, 2)) for one in summary.measures)])
-    heads = ["method", *(latex_text(one.measure.name) for one in summary.measures)]
+        rows.append([latex_text(name), *(latex_text(number(one.ranking.ranks[m], 2)) for one in summary.metrics)])
+    rows.append(["Friedman $p$", *(f"${p_value(one.ranking.test.p_value)}$" for one in summary.metrics)])
+    rows.append(["critical distance", *(latex_text(number(one.ranking.distance, 2)) for one in summary.metrics)])
+    heads = ["method", *(latex_text(one.metric.name) for one in summary.metrics)]
     caption = "Mean ranks over the cases, Friedman's test, and Nemenyi's critical distance."
-    return _table(caption, "ranks", "l" + "r" * len(summary.measures), heads, rows, rule_before=len(summary.methods))
+    return _table(caption, "ranks", "l" + "r" * len(summary.metrics), heads, rows, rule_before=len(summary.methods))
 
 
 def _comparison_table(summary: Summary) -> str:
-    rivals = [rival.rival for rival in summary.measures[0].comparisons]
+    rivals = [rival.rival for rival in summary.metrics[0].comparisons]
     rows = [
         [
-            latex_text(_capital(one.measure.name)),
+            latex_text(_capital(one.metric.name)),
             *(f"{rival.wins}/{rival.ties}/{rival.losses}" for rival in one.comparisons),
         ]
-        for one in summary.measures
+        for one in summary.metrics
     ]
     totals = [
-        "/".join(str(sum(getattr(one.comparisons[r], part) for one in summary.measures)) for part in _OUTCOMES)
+        "/".join(str(sum(getattr(one.comparisons[r], part) for one in summary.metrics)) for part in _OUTCOMES)
         for r in range(len(rivals))
     ]
     main = summary.main
     rows += [
         ["Total", *totals],
         [
-            f"Wilcoxon $p$ (Holm), {latex_text(main.measure.name)}",
+            f"Wilcoxon $p$ (Holm), {latex_text(main.metric.name)}",
             *(f"${p_value(rival.p_value)}$".replace("$–$", "--") for rival in main.comparisons),
         ],
         [
-            f"effect, {latex_text(main.measure.name)}",
+            f"effect, {latex_text(main.metric.name)}",
             *(latex_text(signed(rival.effect, 2)) for rival in main.comparisons),
         ],
     ]
     caption = f"Wins/ties/losses of {latex_text(summary.reference)} in paired t-tests within the cases."
-    heads = ["measure", *map(latex_text, rivals)]
-    return _table(caption, "wins", "l" + "r" * len(rivals), heads, rows, rule_before=len(summary.measures))
+    heads = ["metric", *map(latex_text, rivals)]
+    return _table(caption, "wins", "l" + "r" * len(rivals), heads, rows, rule_before=len(summary.metrics))
 
 
 _OUTCOMES = ("wins", "ties", "losses")

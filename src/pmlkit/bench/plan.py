@@ -1,216 +1,34 @@
-"""What is to be run: data sets x noise x methods x repeats."""
+"""A plan: data sets x noise x methods x repeats, from Python or from a TOML file."""
 
-import itertools
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pmlkit._words import did_you_mean
-from pmlkit.bench.plan_words import (
+from pmlkit.bench.plan_entries import (
+    DataEntry,
+    MethodEntry,
     Noise,
     PlanError,
+    Tune,
+    Variant,
     check_kinds,
     check_list,
     check_noise,
-    check_params,
     is_whole,
-    load_method,
-    stem,
 )
-from pmlkit.bench.seeds import canonical_json
 from pmlkit.data.noise import NoiseKind
 from pmlkit.methods import all_methods
-from pmlkit.metrics import scorers
 
-__all__ = ["DIGIT_STRIPS", "DataEntry", "MethodEntry", "Plan", "Tune", "Variant"]
+__all__ = ["Plan", "parse_plan", "plan_text", "read_plan"]
 
-DIGIT_STRIPS = "digit-strips"
-_DEFAULT_STRIPS = 2000
-
-
-@dataclass(frozen=True)
-class Tune:
-    """How parameters are chosen inside the training rows.
-
-    Attributes
-    ----------
-    folds : int
-        Of the inner cross-validation.
-    measure : str
-        A key of `pmlkit.metrics.scorers`; it is computed on the candidates of the held-out rows, never on the truth.
-    """
-
-    folds: int = 3
-    measure: str = "average_precision"
-
-    def __post_init__(self) -> None:
-        if not is_whole(self.folds, at_least=2):
-            raise PlanError(f"folds must be a whole number of at least 2, got {self.folds!r}.", "tune", "folds")
-        if self.measure not in scorers:
-            raise PlanError(
-                f"There is no measure {self.measure!r}.{did_you_mean(str(self.measure), scorers)} "
-                f"There are {', '.join(scorers)}.",
-                "tune",
-                str(self.measure),
-            )
-
-
-@dataclass(frozen=True)
-class DataEntry:
-    """A data set of a plan.
-
-    Attributes
-    ----------
-    name : str
-        What results are filed under. Without a `path`: ``digit-strips``, ``digit-strips:500`` (that many rows), or
-        a file ``<name>.npz`` in `pmlkit.data.data_home`.
-    path : str, optional
-        A file that `pmlkit.data.read` reads.
-    options : dict
-        Options of `pmlkit.data.read`.
-    noise, kinds : tuple, optional
-        Instead of those of the plan.
-    """
-
-    name: str
-    path: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    noise: tuple[Noise, ...] | None = None
-    kinds: tuple[NoiseKind, ...] | None = None
-
-    @classmethod
-    def of(cls, given: Any) -> "DataEntry":
-        """Make one from a name, a path, or a mapping of `name`, `path`, `noise`, `kinds` and options."""
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, str | os.PathLike):
-            text = os.fspath(given)
-            is_path = os.sep in text or os.path.isfile(text)
-            return cls(stem(text), path=text) if is_path else cls(text)
-        if not isinstance(given, Mapping):
-            raise PlanError(f"A data set is a name, a path or a table, got {given!r}.", "data", str(given))
-        options = dict(given)
-        path, name = options.pop("path", None), options.pop("name", None)
-        noise, kinds = options.pop("noise", None), options.pop("kinds", None)
-        if name is None and path is None:
-            raise PlanError(f"A data set needs a name or a path, got {dict(given)!r}.", "data", next(iter(given), ""))
-        if options and path is None:
-            key = next(iter(options))
-            raise PlanError(
-                f"A named data set has no {key!r}.{did_you_mean(key, _DATA_KEYS)} It has {', '.join(_DATA_KEYS)}; "
-                "with a path also the options of pmlkit.data.read.",
-                "data",
-                key,
-            )
-        return cls(
-            str(name if name is not None else stem(str(path))),
-            path=None if path is None else str(path),
-            options=options,
-            noise=None if noise is None else check_noise(noise, "data"),
-            kinds=None if kinds is None else check_kinds(kinds, "data"),
-        )
-
-    @property
-    def n_strips(self) -> int | None:
-        """The number of digit strips, or None for a data set from a file.
-
-        Examples
-        --------
-        >>> from pmlkit.bench.plan import DataEntry
-        >>> DataEntry("digit-strips:500").n_strips, DataEntry("scene").n_strips
-        (500, None)
-        """
-        name, _, number = self.name.partition(":")
-        if self.path is not None or name != DIGIT_STRIPS:
-            return None
-        if number and not (number.isdecimal() and int(number) >= 10):
-            raise PlanError(
-                f"{DIGIT_STRIPS}:N takes a whole number of at least 10 strips, got {self.name!r}.", "data", self.name
-            )
-        return int(number or _DEFAULT_STRIPS)
-
-
-_DATA_KEYS = ("name", "path", "noise", "kinds")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A method with its parameters, as it is run: `grid` is what is still to be chosen."""
-
-    label: str
-    method: str
-    params: Mapping[str, Any]
-    grid: Mapping[str, tuple[Any, ...]]
-
-    @property
-    def shown_params(self) -> str:
-        """All that differs from the defaults, as canonical JSON."""
-        return canonical_json({**self.params, **{key: list(values) for key, values in self.grid.items()}})
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """A method of a plan.
-
-    Attributes
-    ----------
-    name : str
-        As `pmlkit methods` lists it, or ``module:Class`` for one of your own.
-    params : dict
-        Parameters that differ from the defaults.
-    grid : dict of sequences
-        Parameters with several values: all combinations are run, or chosen from if the plan tunes.
-    label : str, optional
-        What results are filed under; by default the method with its parameters.
-    """
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    label: str | None = None
-
-    @classmethod
-    def of(cls, given: Any) -> "MethodEntry":
-        """Make one from a name or a mapping of `name`, `params`, `grid` and `label`."""
-        if isinstance(given, cls):
-            return given
-        values: Any = {"name": given} if isinstance(given, str) else given
-        if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
-            raise PlanError(f"A method is a name or a table with a name, got {given!r}.", "methods", str(given))
-        known = ("name", "params", "grid", "label")
-        for key in values:
-            if key not in known:
-                raise PlanError(
-                    f"A method has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.", "methods", key
-                )
-        for key in ("params", "grid"):
-            if not isinstance(values.get(key, {}), Mapping):
-                raise PlanError(f"{key} must be a table, got {values[key]!r}.", "methods", key)
-        method = load_method(values["name"])
-        name = values["name"] if ":" in values["name"] else method.__name__
-        params, grid = dict(values.get("params", {})), dict(values.get("grid", {}))
-        for key, choices in grid.items():
-            if isinstance(choices, str) or not isinstance(choices, Sequence) or not len(choices):
-                raise PlanError(f"grid needs a list of values for {key!r}, got {choices!r}.", "methods", key)
-        entry = cls(name, params, {key: tuple(choices) for key, choices in grid.items()}, values.get("label"))
-        for variant in entry.variants(tuned=False):
-            check_params(method, variant.params)
-        return entry
-
-    def variants(self, *, tuned: bool) -> list[Variant]:
-        """Return what is run: one variant if the grid is tuned over, else all its combinations."""
-        base = self.label or self.name.rpartition(":")[2]
-        if tuned and self.grid:
-            fixed = _words(self.params) if self.label is None else []
-            return [Variant(f"{base}({', '.join([*fixed, 'tuned'])})", self.name, self.params, self.grid)]
-        found = []
-        for values in itertools.product(*self.grid.values()):
-            chosen = dict(zip(self.grid, values, strict=True))
-            params = {**self.params, **chosen}
-            words = _words(params if self.label is None else chosen)
-            found.append(Variant(f"{base}({', '.join(words)})" if words else base, self.name, params, {}))
-        return found
+_KEYS = ("data", "methods", "noise", "kinds", "repeats", "seed", "tune")
+_TOP = re.compile(r"\s*(?:\[\[?\s*(?P<header>\w+)[^\]]*\]|(?P<key>\w+)\s*=)")
 
 
 @dataclass(frozen=True)
@@ -249,7 +67,7 @@ class Plan:
     >>> Plan(data=["scene"], methods=["PMLFC"])
     Traceback (most recent call last):
         ...
-    pmlkit.bench.plan_words.PlanError: There is no method 'PMLFC'. Did you mean 'PMLLFC'? ...
+    pmlkit.bench.plan_entries.PlanError: There is no method 'PMLFC'. Did you mean 'PMLLFC'? ...
     """
 
     data: tuple[DataEntry, ...]
@@ -312,10 +130,6 @@ class Plan:
         return [variant for entry in self.methods for variant in entry.variants(tuned=self.tune is not None)]
 
 
-def _words(params: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={value}" for key, value in params.items()]
-
-
 def _tune(given: Any) -> Tune | None:
     if given is None or given is False:
         return None
@@ -323,10 +137,186 @@ def _tune(given: Any) -> Tune | None:
         return given
     if given is True:
         return Tune()
-    known = ("folds", "measure")
+    known = ("folds", "metric")
     if not isinstance(given, Mapping):
         raise PlanError(f"tune must be true, false or a table, got {given!r}.", "tune", "tune")
     for key in given:
         if key not in known:
-            raise PlanError(f"tune has no {key!r}.{did_you_mean(key, known)} It has folds and measure.", "tune", key)
+            raise PlanError(f"tune has no {key!r}.{did_you_mean(key, known)} It has folds and metric.", "tune", key)
     return Tune(**given)
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read a plan from a TOML file; what is wrong is said with the line.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    plan : Plan
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise PlanError(f"There is no plan {str(file)!r}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"The plan {str(file)!r} cannot be read: {getattr(error, 'strerror', '') or error}.") from error
+    return parse_plan(text, name=file.name)
+
+
+def parse_plan(text: str, *, name: str = "plan") -> Plan:
+    r"""Read a plan from TOML text.
+
+    Parameters
+    ----------
+    text : str
+        See `docs/bench.md` for what may stand in it.
+    name : str
+        What the text is called in errors.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.plan import parse_plan
+    >>> plan = parse_plan('data = ["scene"]\nmethods = ["MLkNN"]\nnoise = [0.5]\nrepeats = 2')
+    >>> plan.repeats, plan.noise
+    (2, (0.5,))
+    >>> parse_plan('data = ["scene"]\nmetods = ["MLkNN"]')
+    Traceback (most recent call last):
+        ...
+    pmlkit.bench.plan_entries.PlanError: plan, line 2: a plan has no 'metods'. Did you mean 'methods'? ...
+    """
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        where = f"line {line[1]}" if line else f"line {text.count(chr(10)) + 1}"
+        what = str(error).partition(" (at ")[0]
+        raise PlanError(f"{name}, {where}: {what[:1].lower()}{what[1:]}.") from error
+    for key in values:
+        if key not in _KEYS:
+            message = f"a plan has no {key!r}.{did_you_mean(key, _KEYS)} It has {', '.join(_KEYS)}."
+            raise PlanError(f"{name}, line {_line_of(text, key, key)}: {message}")
+    if "data" not in values:
+        raise PlanError(f'{name}: a plan needs data, such as data = ["scene"].')
+    try:
+        return Plan(**_with_none(values))
+    except PlanError as error:
+        line_number = _line_of(text, error.section, error.word)
+        where = f"{name}, line {line_number}" if line_number else name
+        raise PlanError(f"{where}: {error}", error.section, error.word) from error
+
+
+def _with_none(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with None where a method's parameter says "none": TOML has no word for it."""
+    methods = values.get("methods")
+    if isinstance(methods, list):
+        values = values | {"methods": [_none_in(entry) for entry in methods]}
+    return values
+
+
+def _none_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: item if key in ("name", "label") else _none_in(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_none_in(item) for item in value]
+    return None if value == "none" else value
+
+
+def _line_of(text: str, section: str, word: str) -> int | None:
+    """Return the number of the line, in a section of the plan, on which a word stands."""
+    lines = list(_section_lines(text, section))
+    quoted = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])") if word else None
+    for number, line in lines:
+        if quoted and quoted.search(line):
+            return number
+    return lines[0][0] if lines else None
+
+
+def _section_lines(text: str, section: str) -> Iterator[tuple[int, str]]:
+    table = key = ""
+    depth = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = re.sub(r"(?<!\S)#.*", "", line)
+        top = _TOP.match(bare) if depth == 0 else None
+        if top and top["header"]:
+            table = top["header"]
+        elif top and not table:  # below a header, keys are those of the table
+            key = top["key"]
+        depth += len(re.findall(r"[\[{]", bare)) - len(re.findall(r"[\]}]", bare))
+        if (table or key) == section:
+            yield number, bare
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as TOML that `parse_plan` reads back.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Examples
+    --------
+    >>> from pmlkit.bench import Plan
+    >>> from pmlkit.bench.plan import parse_plan, plan_text
+    >>> plan = Plan(["scene"], [{"name": "MLkNN", "grid": {"n_neighbors": [5, 10]}}], noise=[0.5])
+    >>> print(plan_text(plan))
+    noise = [0.5]
+    kinds = ["uniform"]
+    repeats = 10
+    seed = 0
+    data = [
+        {name = "scene"},
+    ]
+    methods = [
+        {name = "MLkNN", grid = {n_neighbors = [5, 10]}},
+    ]
+    >>> parse_plan(plan_text(plan)) == plan
+    True
+    """
+    lines = [
+        f"noise = {_toml(plan.noise)}",
+        f"kinds = {_toml(plan.kinds)}",
+        f"repeats = {plan.repeats}",
+        f"seed = {plan.seed}",
+    ]
+    if plan.tune:
+        lines.append(f"tune = {_toml({'folds': plan.tune.folds, 'metric': plan.tune.metric})}")
+    for key, entries in (("data", map(_data_table, plan.data)), ("methods", map(_method_table, plan.methods))):
+        lines += [f"{key} = [", *(f"    {_toml(entry)}," for entry in entries), "]"]
+    return "\n".join(lines)
+
+
+def _data_table(entry: DataEntry) -> dict[str, Any]:
+    table = {"name": entry.name, "path": entry.path, "noise": entry.noise, "kinds": entry.kinds}
+    return {key: value for key, value in table.items() if value is not None} | dict(entry.options)
+
+
+def _method_table(entry: MethodEntry) -> dict[str, Any]:
+    table = {"name": entry.name, "label": entry.label, "params": entry.params, "grid": entry.grid}
+    return {key: value for key, value in table.items() if value}
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, int | float):
+        return repr(value)
+    return _quoted(str(value))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else _quoted(key)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for surrogate pairs, which ensure_ascii=False avoids, and for DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

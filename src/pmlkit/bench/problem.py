@@ -12,9 +12,8 @@ from sklearn.datasets import load_digits
 
 from pmlkit._typing import CSR, Features, IntArray
 from pmlkit._words import did_you_mean
-from pmlkit.bench.plan import DIGIT_STRIPS, DataEntry
-from pmlkit.bench.plan_words import PlanError
-from pmlkit.bench.seeds import canonical_json, derive_seed, digest
+from pmlkit.bench.fingerprints import canonical_json, derive_seed, digest
+from pmlkit.bench.plan_entries import DIGIT_STRIPS, DataEntry, PlanError
 from pmlkit.data import PMLDataset, add_noise, data_home, load_digit_strips, read, train_test_rows
 from pmlkit.exceptions import DataError
 
@@ -82,7 +81,7 @@ def find_source(entry: DataEntry) -> Source:
 
     Examples
     --------
-    >>> from pmlkit.bench.plan import DataEntry
+    >>> from pmlkit.bench.plan_entries import DataEntry
     >>> from pmlkit.bench.problem import find_source
     >>> source = find_source(DataEntry("digit-strips:100"))
     >>> source.n_rows, source.n_labels, source.has_own
@@ -177,7 +176,7 @@ def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) 
 
     Examples
     --------
-    >>> from pmlkit.bench.plan import DataEntry
+    >>> from pmlkit.bench.plan_entries import DataEntry
     >>> from pmlkit.bench.problem import find_source, make_problem
     >>> problem = make_problem(find_source(DataEntry("digit-strips:100")), noise="uniform", ratio=0.5, seed=1)
     >>> problem.X.shape, problem.X_test.shape, problem.Y.nnz > problem.truth.nnz

@@ -1,7 +1,10 @@
-"""Finished cells as arrays: cases by methods by repeats."""
+"""Finished cells as arrays (cases x methods x repeats), and their means as CSV."""
 
+import csv
+import io
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pmlkit._measures import MEASURES, Measure
+from pmlkit._metric_info import METRICS, MetricInfo
 from pmlkit._typing import FloatArray
 
-__all__ = ["CELL", "Case", "Results", "case_keys", "collect", "method_names"]
+__all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
 
 CELL = ["data", "noise", "ratio", "repeat", "method", "params"]
 """The columns that make a cell."""
@@ -46,7 +49,7 @@ class Results:
     cases : tuple of Case
     methods : tuple of str
         Names to show, each once; a method with two sets of parameters is two methods here.
-    values : dict of measure key to array of shape (n_cases, n_methods, n_repeats)
+    values : dict of metric key to array of shape (n_cases, n_methods, n_repeats)
         nan where there is no finished cell. The same entry of two methods comes from the same split and noise.
     """
 
@@ -59,12 +62,10 @@ class Results:
         """How many repeats there are, whether all methods have them or not."""
         return next(iter(self.values.values())).shape[2] if self.values else 0
 
-    def measures(self) -> tuple[Measure, ...]:
-        """Return the measures that have any value."""
+    def metrics(self) -> tuple[MetricInfo, ...]:
+        """Return the metrics that have any value."""
         return tuple(
-            measure
-            for measure in MEASURES
-            if measure.key in self.values and not np.isnan(self.values[measure.key]).all()
+            metric for metric in METRICS if metric.key in self.values and not np.isnan(self.values[metric.key]).all()
         )
 
     def mean(self, key: str) -> FloatArray:
@@ -120,10 +121,10 @@ def collect(cells: pd.DataFrame, *, methods: Sequence[str] | None = None) -> Res
         pd.Index(repeats).get_indexer(done["repeat"]),
     )
     values = {}
-    for measure in MEASURES:
-        if measure.key in done:
-            values[measure.key] = np.full((len(cases), len(order), len(repeats)), np.nan)
-            values[measure.key][place] = done[measure.key].to_numpy(dtype=float, na_value=np.nan)
+    for metric in METRICS:
+        if metric.key in done:
+            values[metric.key] = np.full((len(cases), len(order), len(repeats)), np.nan)
+            values[metric.key][place] = done[metric.key].to_numpy(dtype=float, na_value=np.nan)
     return Results(cases, tuple(order), values)
 
 
@@ -167,3 +168,55 @@ def case_keys(cells: pd.DataFrame) -> pd.MultiIndex:
 def _cases(cells: pd.DataFrame) -> tuple[Case, ...]:
     found = [Case(data, noise, math.nan if ratio < 0 else ratio) for data, noise, ratio in case_keys(cells).unique()]
     return tuple(sorted(found, key=lambda case: (case.data.lower(), case.key)))
+
+
+def means_csv(cells: pd.DataFrame) -> str:
+    """Return means and standard deviations, one line for each case and method, sorted, without times.
+
+    Two runs of one plan give the same text.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
+
+    Returns
+    -------
+    text : str
+        The nine metrics have nine decimals; a field is empty where there is no finished cell, or only one for a
+        deviation.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.bench.results import means_csv
+    >>> cell = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "method": "MLkNN", "params": "{}"}
+    >>> text = means_csv(pd.DataFrame([cell | {"status": "done", "one_error": 0.25}]))
+    >>> text.splitlines()[1]
+    'toy,uniform,0.5,MLkNN,{},1,0,,,,,0.250000000,,,,,,,,,,,,,'
+    """
+    cells = cells.assign(name=method_names(cells))
+    results = collect(cells)
+    known = results.metrics()
+    tables = {metric.key: (results.mean(metric.key), results.deviation(metric.key)) for metric in known}
+    unknown = (np.full((len(results.cases), len(results.methods)), np.nan),) * 2
+    params = dict(zip(cells["name"], cells["params"], strict=True))
+    counts = Counter(zip(case_keys(cells), cells["name"], cells["status"], strict=True))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["data", "noise", "ratio", "method", "params", "done", "failed"]
+        + [f"{metric.key}_{part}" for metric in METRICS for part in ("mean", "std")]
+    )
+    for c, case in enumerate(results.cases):
+        for m, name in enumerate(results.methods):
+            n_done, n_failed = (counts[case.key, name, status] for status in ("done", "failed"))
+            if n_done + n_failed:
+                numbers = [_shown(table[c, m]) for metric in METRICS for table in tables.get(metric.key, unknown)]
+                ratio = "" if math.isnan(case.ratio) else f"{case.ratio:g}"
+                writer.writerow([case.data, case.noise, ratio, name, params[name], n_done, n_failed, *numbers])
+    return text.getvalue()
+
+
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.9f}"

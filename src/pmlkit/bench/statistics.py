@@ -3,7 +3,7 @@
 Two designs. *Within one case* (a data set with one kind of noise) the repeats of two methods are paired, because both
 saw the same splits: :func:`paired_t_test`. *Over cases* every case counts once, by the mean over its repeats:
 :func:`wilcoxon_holm`, :func:`friedman`, :func:`nemenyi` on a table of cases by methods. How large a difference is, say
-the effect sizes of :mod:`pmlkit.bench.effects`. A missing value is nan: a pair
+the effect sizes of :mod:`pmlkit.bench.statistics`. A missing value is nan: a pair
 with one is left out of the test of that pair, a case with one is left out of the tests of all methods.
 """
 
@@ -26,13 +26,13 @@ __all__ = [
     "friedman",
     "holm",
     "mean_ranks",
-    "nemenyi",
     "paired_t_test",
+    "rank_biserial",
     "rank_groups",
     "wilcoxon_holm",
 ]
 
-# Measures are at most 1. What differs by less is the same number, computed in another order.
+# Metrics are at most 1. What differs by less is the same number, computed in another order.
 SAME = 1e-12
 
 
@@ -43,7 +43,7 @@ class PairedTests:
     Attributes
     ----------
     difference : array
-        Mean advantage of the first method; above zero it is the better one, whatever the measure.
+        Mean advantage of the first method; above zero it is the better one, whatever the metric.
     p_value : array
         Two-sided; 1 where nothing differs, nan where fewer than two pairs are known.
     outcome : array of int
@@ -73,9 +73,9 @@ def paired_t_test(
     Parameters
     ----------
     first, second : arrays of shape (..., n_repeats)
-        Values of a measure; entry r of both comes from the same split. nan where a repeat is missing.
+        Values of a metric; entry r of both comes from the same split. nan where a repeat is missing.
     lower_is_better : bool, default=False
-        Whether the measure is a loss.
+        Whether the metric is a loss.
     level : float, default=0.05
         A difference counts as a win or a loss if the p-value is below.
 
@@ -133,7 +133,7 @@ def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArra
     values : array of shape (n_cases, n_methods)
         Cases with a nan are left out.
     lower_is_better : bool, default=False
-        Whether the measure is a loss.
+        Whether the metric is a loss.
 
     Returns
     -------
@@ -224,38 +224,8 @@ def critical_distance(n_methods: int, n_cases: int, *, level: float = 0.05) -> f
 
 @cache
 def _range_quantile(n_methods: int, level: float) -> float:
-    """Return the quantile of the studentized range; it takes long to compute, and every measure asks for the same."""
+    """Return the quantile of the studentized range; it takes long to compute, and every metric asks for the same."""
     return float(stats.studentized_range.ppf(1 - level, n_methods, np.inf))
-
-
-def nemenyi(values: ArrayLike) -> FloatArray:
-    """Compare all pairs of methods by their mean ranks; the p-values allow for the number of pairs.
-
-    Parameters
-    ----------
-    values : array of shape (n_cases, n_methods)
-        Cases with a nan are left out.
-
-    Returns
-    -------
-    p_values : array of shape (n_methods, n_methods)
-        Symmetric, 1 on the diagonal; nan if no case is complete.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import nemenyi
-    >>> nemenyi([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]]).round(3)
-    array([[1.   , 0.181, 0.036],
-           [0.181, 1.   , 0.759],
-           [0.036, 0.759, 1.   ]])
-    """
-    ranks = _ranks(values, lower_is_better=False)
-    n, k = ranks.shape
-    if n < 1 or k < 2:
-        return np.where(np.eye(k), 1.0, np.nan)
-    apart = np.abs(np.subtract.outer(*[ranks.mean(axis=0)] * 2))
-    p_values = stats.studentized_range.sf(apart / math.sqrt(k * (k + 1) / (12 * n)), k, np.inf)
-    return np.asarray(np.where(apart <= SAME, 1.0, p_values))
 
 
 def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
@@ -352,6 +322,35 @@ def wilcoxon_holm(values: ArrayLike, reference: int | None = None) -> FloatArray
     p_values = np.where(np.eye(k), 1.0, np.nan)
     p_values[rows, columns] = p_values[columns, rows] = holm(plain)
     return p_values
+
+
+def rank_biserial(first: ArrayLike, second: ArrayLike, *, lower_is_better: bool = False) -> float:
+    """Return the effect size that belongs to Wilcoxon's test, from -1 to 1.
+
+    The absolute differences are ranked; the share of the ranks on the first method's side less the share on the
+    other's. At 1 the first is better on every case.
+
+    Parameters
+    ----------
+    first, second : arrays of shape (n_cases,)
+        Paired; pairs with a nan are left out, equal pairs count for nobody.
+    lower_is_better : bool, default=False
+        Whether the metric is a loss.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.statistics import rank_biserial
+    >>> rank_biserial([0.8, 0.9, 0.5], [0.7, 0.6, 0.7])
+    0.3333333333333333
+    """
+    gain = known_values(advantage(first, second, lower_is_better))
+    if not len(gain):
+        return math.nan
+    gain = gain[gain != 0]
+    if not len(gain):
+        return 0.0
+    ranks = stats.rankdata(np.abs(gain))
+    return float((ranks * np.sign(gain)).sum() / ranks.sum())
 
 
 def advantage(first: ArrayLike, second: ArrayLike, lower_is_better: bool) -> FloatArray:

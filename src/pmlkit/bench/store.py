@@ -1,8 +1,8 @@
-"""Where results are kept: one SQLite file, one transaction a cell.
+"""Write results to a store: one SQLite file, one transaction per cell.
 
-A cell is filed by its key, which stands for everything that could change its result. What a person calls it (data set,
-noise, label) is kept apart, in *places*: a place points to a group of cells, and the group that the newest run means is
-current. Cells of older code, parameters or data stay in the file, but they are never shown as current.
+The key of a cell is a digest of everything that could change its result. Its name (data set, noise, label) is kept
+apart, in the table *places*: a place points to a group of cells, and the group of the newest run is current. Cells of
+older code, parameters or data stay in the file, but are never shown as current.
 """
 
 import contextlib
@@ -19,63 +19,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pandas as pd
-
 from pmlkit import __version__
-from pmlkit.bench.cell import MEASURES, Cell
-from pmlkit.bench.claims import LiveRuns
-from pmlkit.bench.isolate import Outcome
-from pmlkit.bench.schema import (
-    COLUMNS,
-    OWN,
-    PATIENCE,
-    PLACE_COLUMNS,
-    StoreFull,
-    check_schema,
-    create_tables,
-    plain_errors,
-)
-from pmlkit.bench.source import git_revision
+from pmlkit.bench.cells import METRICS, Cell
+from pmlkit.bench.fingerprints import git_revision
+from pmlkit.bench.sandbox import Outcome
+from pmlkit.bench.store_reader import OWN, PATIENCE, check_schema, create_tables, plain_errors
 from pmlkit.exceptions import DataError
 
-__all__ = ["COLUMNS", "Progress", "RunFacts", "Store", "StoreFull", "load_cells", "load_plan_facts"]
+__all__ = ["CellCounts", "RunLocks", "Store"]
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How many cells of a plan are in which state."""
+class CellCounts:
+    """Number of cells of a plan per state."""
 
     done: int
     failed: int
     running: int
     planned: int
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """How a store was filled, so that it can be filled again.
-
-    Attributes
-    ----------
-    command : str
-        The command line, or the call, that started the run.
-    plan : str
-        The plan, as TOML; `pmlkit.bench.parse_plan` reads it.
-    started, finished : str
-        Times in UTC; `finished` is None for a run that was interrupted or still goes on.
-    jobs : int
-        Processes at once.
-    pmlkit_version, git_revision : str
-        The code.
-    """
-
-    command: str
-    plan: str
-    started: str
-    finished: str | None
-    jobs: int
-    pmlkit_version: str
-    git_revision: str
 
 
 class Store:
@@ -84,23 +45,23 @@ class Store:
     Parameters
     ----------
     path : path
-        The SQLite file; it is made if there is none.
+        SQLite file; created if absent.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> from pmlkit.bench import Plan
-    >>> from pmlkit.bench.grid import expand
-    >>> from pmlkit.bench.isolate import Outcome
+    >>> from pmlkit.bench.cells import expand
+    >>> from pmlkit.bench.sandbox import Outcome
     >>> from pmlkit.bench.store import Store
     >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN"], noise=[0.5], repeats=2))
     >>> with tempfile.TemporaryDirectory() as folder, Store(pathlib.Path(folder, "results.sqlite")) as store:
     ...     store.begin(cells, command="", plan="", jobs=1)
     ...     store.claim(cells[0]), store.claim(cells[0])
     ...     store.finish(cells[0], Outcome(None, "took longer than 1 s", 0.0))
-    ...     store.progress()
+    ...     store.counts()
     (True, False)
-    Progress(done=0, failed=1, running=0, planned=1)
+    CellCounts(done=0, failed=1, running=0, planned=1)
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -120,7 +81,7 @@ class Store:
         try:
             with plain_errors(self.path):
                 self._prepare()
-            self._alive = LiveRuns.of(self.path.with_name(f"{self.path.name}-lock"))
+            self._locks = RunLocks.of(self.path.with_name(f"{self.path.name}-lock"))
         except BaseException:
             self._connection.close()
             raise
@@ -147,7 +108,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back what was claimed and not finished, and close the file."""
+        """Release claimed cells that are not finished, and close the file."""
         if self._run is not None:
             # On a full disk the claims stay; as the run is over, the next one takes them.
             with contextlib.suppress(sqlite3.Error):
@@ -155,7 +116,7 @@ class Store:
                     "UPDATE cells SET status = 'planned', owner = NULL WHERE status = 'running' AND owner = ?",
                     (self._run,),
                 )
-            self._alive.end(self._run)
+            self._locks.end(self._run)
             self._run = None
         self._connection.close()
 
@@ -173,16 +134,16 @@ class Store:
                 raise
 
     def begin(self, cells: Sequence[Cell], *, command: str, plan: str, jobs: int, retry_failed: bool = False) -> None:
-        """Write down a run and its cells; those that are known already are kept.
+        """Record a run and its cells; cells that the store has are kept.
 
         Parameters
         ----------
         cells : sequence of Cell
         command, plan : str
-            For whoever wants to run it again.
+            Command line and plan, to run it again.
         jobs : int
         retry_failed : bool, default=False
-            Whether cells that failed before are to be run again.
+            Whether to run cells again that failed before.
         """
         self._keys = list(dict.fromkeys(cell.key for cell in cells))
         places = {(cell.data, cell.noise, _ratio(cell), cell.label): cell for cell in cells}
@@ -193,7 +154,7 @@ class Store:
                 (_now(), command, plan, jobs, platform.node(), *self._facts[:2]),
             )
             assert cursor.lastrowid is not None
-            self._alive.begin(cursor.lastrowid)
+            self._locks.begin(cursor.lastrowid)
             self._run = cursor.lastrowid
             self._connection.executemany(
                 "UPDATE places SET current = 0 WHERE data = ? AND noise = ? AND ratio = ? AND label = ?", places
@@ -224,10 +185,10 @@ class Store:
                 )
 
     def take_over(self) -> int:
-        """Free the cells that were claimed by runs which have died, and return their number."""
+        """Release the cells that dead runs claimed, and return their number."""
         with self._transaction():
             owners = self._connection.execute("SELECT DISTINCT owner FROM cells WHERE status = 'running'").fetchall()
-            dead = [owner for (owner,) in owners if not self._alive.is_alive(owner)]
+            dead = [owner for (owner,) in owners if not self._locks.is_alive(owner)]
             freed = [
                 self._connection.execute(
                     "UPDATE cells SET status = 'planned', owner = NULL WHERE status = 'running' AND owner = ?", (owner,)
@@ -237,13 +198,13 @@ class Store:
         return sum(freed)
 
     def planned(self) -> set[str]:
-        """Return the keys of this run's cells that nobody has begun."""
+        """Return the keys of this run's cells that no run has started."""
         with self._guard, plain_errors(self.path):
             rows = self._connection.execute("SELECT key FROM wanted JOIN cells USING (key) WHERE status = 'planned'")
             return {key for (key,) in rows}
 
     def claim(self, cell: Cell) -> bool:
-        """Take a cell, so that no other run does; return whether it was free."""
+        """Claim a cell for this run; return whether it was free."""
         with self._transaction():
             cursor = self._connection.execute(
                 "UPDATE cells SET status = 'running', owner = ? WHERE key = ? AND status = 'planned'",
@@ -251,20 +212,20 @@ class Store:
             )
             return cursor.rowcount == 1
 
-    def give_back(self, cell: Cell) -> None:
-        """Let go of a cell that was claimed."""
+    def release(self, cell: Cell) -> None:
+        """Release a claimed cell."""
         with self._transaction():
             self._connection.execute("UPDATE cells SET status = 'planned', owner = NULL WHERE key = ?", (cell.key,))
 
     def finish(self, cell: Cell, outcome: Outcome) -> None:
-        """Write down what came of a cell."""
+        """Record the outcome of a cell."""
         answer = outcome.answer or {}
         chosen = answer.get("chosen")
         values = {
             "status": "failed" if outcome.answer is None else "done",
             "reason": outcome.reason,
             "owner": None,
-            **{name: answer.get(name) for name in (*MEASURES, "fit_seconds", "predict_seconds")},
+            **{name: answer.get(name) for name in (*METRICS, "fit_seconds", "predict_seconds")},
             "peak_mb": outcome.peak_mb,
             "chosen": None if chosen is None else json.dumps(chosen, sort_keys=True),
             **dict(zip(("pmlkit_version", "git_revision", "versions"), self._facts, strict=True)),
@@ -277,105 +238,18 @@ class Store:
             )
 
     def end(self) -> None:
-        """Write down that the run came to its end."""
+        """Record that the run is complete."""
         with self._transaction():
             self._connection.execute("UPDATE runs SET finished = ? WHERE id = ?", (_now(), self._run))
 
-    def progress(self) -> Progress:
-        """Count this run's cells."""
+    def counts(self) -> CellCounts:
+        """Count this run's cells by state."""
         with self._guard, plain_errors(self.path):
             rows = self._connection.execute(
                 "SELECT status, count(*) FROM wanted JOIN cells USING (key) GROUP BY status"
             ).fetchall()
         counts = dict(rows)
-        return Progress(**{name: counts.get(name, 0) for name in ("done", "failed", "running", "planned")})
-
-
-def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.DataFrame:
-    """Read the finished cells of a store.
-
-    Parameters
-    ----------
-    path : str or path
-        A store that `run_plan` or `pmlkit bench` made; a run may be going on.
-    superseded : bool, default=False
-        Return instead the cells that later runs replaced, because the code, the parameters or the data behind the
-        same words changed.
-
-    Returns
-    -------
-    cells : DataFrame
-        One row a cell, in the order of the plan, with the columns `COLUMNS`. `status` is ``done`` or ``failed``; a
-        failed one has its `reason`, and nan for the measures. `ratio` is nan where `noise` is ``own``.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.bench import Plan, load_cells, run_plan
-    >>> plan = Plan(["digit-strips:100"], ["MLkNN"], noise=[0.5], repeats=2)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = run_plan(plan, pathlib.Path(folder, "results.sqlite"))
-    ...     cells = load_cells(pathlib.Path(folder, "results.sqlite"))
-    >>> cells[["data", "noise", "ratio", "repeat", "label", "status"]]
-                   data    noise  ratio  repeat  label status
-    0  digit-strips:100  uniform    0.5       0  MLkNN   done
-    1  digit-strips:100  uniform    0.5       1  MLkNN   done
-    """
-    own = ", ".join(f"c.{name}" for name in COLUMNS if name not in PLACE_COLUMNS)
-    query = (
-        f"SELECT p.data, p.noise, nullif(p.ratio, {OWN}) AS ratio, p.method, p.params, p.label, {own} "
-        "FROM places p JOIN cells c USING (group_key) "
-        "WHERE p.current = ? AND c.status IN ('done', 'failed') ORDER BY p.rowid, c.repeat"
-    )
-    with _reading(path) as connection:
-        cells = pd.read_sql_query(query, connection, params=(int(not superseded),))
-    numbers = ["ratio", *MEASURES, "fit_seconds", "predict_seconds", "peak_mb"]
-    cells[numbers] = cells[numbers].astype("float64")
-    return cells[list(COLUMNS)]
-
-
-def load_plan_facts(path: str | os.PathLike[str]) -> list[RunFacts]:
-    """Read how a store was filled.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    facts : list of RunFacts
-        The last run of each different plan, the newest run last.
-    """
-    with _reading(path) as connection:
-        rows = connection.execute(
-            "SELECT command, plan, started, finished, jobs, pmlkit_version, git_revision FROM runs "
-            "WHERE id IN (SELECT max(id) FROM runs GROUP BY plan) ORDER BY id"
-        ).fetchall()
-    return [RunFacts(*row) for row in rows]
-
-
-@contextlib.contextmanager
-def _reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    file = Path(path)
-    if file.is_dir():
-        raise DataError(f"{str(file)!r} is a folder: give the path of a file in it.")
-    if not file.exists():
-        raise DataError(f"There is no store {str(file)!r}. Make one with `pmlkit bench`.")
-    with plain_errors(file), contextlib.closing(_open_to_read(file)) as connection:
-        check_schema(connection, file)
-        yield connection
-
-
-def _open_to_read(file: Path) -> sqlite3.Connection:
-    address = file.resolve().as_uri()
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=PATIENCE)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:
-        # In a folder that nothing can be written to, and so nobody else is writing.
-        connection.close()
-        connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
-    return connection
+        return CellCounts(**{name: counts.get(name, 0) for name in ("done", "failed", "running", "planned")})
 
 
 def _ratio(cell: Cell) -> float:
@@ -390,3 +264,83 @@ def _versions() -> str:
     names = ("numpy", "scipy", "scikit-learn", "joblib")
     found = {"python": platform.python_version(), **{name: version(name) for name in names}}
     return json.dumps(found, sort_keys=True)
+
+
+# Closing any handle of a file drops all locks that the process has on it: there is one handle per file, kept open.
+_open_locks: dict[Path, "RunLocks"] = {}
+_guard = threading.Lock()
+
+
+class RunLocks:
+    """Which runs on a store are alive, in any process of this machine.
+
+    Each run locks one byte of a file; the kernel drops the lock when the process ends, however it ends.
+
+    Parameters
+    ----------
+    path : path
+        Lock file; it stays empty. Use `RunLocks.of`, so that there is one object per file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.bench.store import RunLocks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     locks = RunLocks.of(pathlib.Path(folder, "lock"))
+    ...     locks.begin(1)
+    ...     print(locks.is_alive(1), locks.is_alive(2))
+    ...     locks.end(1)
+    ...     print(locks.is_alive(1))
+    True False
+    False
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise DataError(f"{str(path)!r} cannot be written: {error.strerror}.") from error
+        self._own: set[int] = set()
+
+    @classmethod
+    def of(cls, path: Path) -> "RunLocks":
+        """Return the object of a file."""
+        with _guard:
+            path = path.resolve()
+            if path not in _open_locks:
+                _open_locks[path] = cls(path)
+            return _open_locks[path]
+
+    def begin(self, run: int) -> None:
+        """Mark a run of this process as alive."""
+        with _guard:
+            self._lock(run)
+            self._own.add(run)
+
+    def end(self, run: int) -> None:
+        """Mark a run of this process as ended."""
+        with _guard:
+            self._own.discard(run)
+            self._unlock(run)
+
+    def is_alive(self, run: int) -> bool:
+        """Return whether any process runs it."""
+        with _guard:
+            if run in self._own:
+                return True
+            try:
+                self._lock(run)
+            except (BlockingIOError, PermissionError):
+                return True
+            self._unlock(run)
+            return False
+
+    def _lock(self, run: int) -> None:
+        import fcntl  # POSIX only
+
+        fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, run)
+
+    def _unlock(self, run: int) -> None:
+        import fcntl
+
+        fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, run)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pmlkit._measures import Measure
+from pmlkit._metric_info import MetricInfo
 from pmlkit._typing import BoolArray, FloatArray, IntArray
-from pmlkit.bench.effects import rank_biserial
 from pmlkit.bench.results import CELL, Case, Results, collect, method_names
 from pmlkit.bench.statistics import (
     Friedman,
@@ -20,6 +19,7 @@ from pmlkit.bench.statistics import (
     friedman,
     mean_ranks,
     paired_t_test,
+    rank_biserial,
     rank_groups,
     wilcoxon_holm,
 )
@@ -29,7 +29,7 @@ __all__ = [
     "Cost",
     "DatasetFacts",
     "Failure",
-    "MeasureSummary",
+    "MetricSummary",
     "Ranking",
     "Summary",
     "summarize",
@@ -40,7 +40,7 @@ _MAIN = "average_precision"
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods ranked over cases by one measure: Friedman's test and Nemenyi's critical distance.
+    """Methods ranked over cases by one metric: Friedman's test and Nemenyi's critical distance.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference method against one rival, by one measure.
+    """The reference method against one rival, by one metric.
 
     Attributes
     ----------
@@ -91,12 +91,12 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class MeasureSummary:
-    """Everything about one measure; arrays have the shape (n_cases, n_methods).
+class MetricSummary:
+    """Everything about one metric; arrays have the shape (n_cases, n_methods).
 
     Attributes
     ----------
-    measure : Measure
+    metric : MetricInfo
     mean, deviation : array
     best : array of bool
         Whether no method has a better mean, by three decimals.
@@ -107,7 +107,7 @@ class MeasureSummary:
         In the order of the methods, without the reference.
     """
 
-    measure: Measure
+    metric: MetricInfo
     mean: FloatArray
     deviation: FloatArray
     best: BoolArray
@@ -160,7 +160,7 @@ class Summary:
         Best mean rank first.
     reference : str
         The method that the others are compared with.
-    measures : tuple of MeasureSummary
+    metrics : tuple of MetricSummary
     costs : tuple of Cost
         In the order of the methods.
     failures : tuple of Failure
@@ -177,7 +177,7 @@ class Summary:
     cases: tuple[Case, ...]
     methods: tuple[str, ...]
     reference: str
-    measures: tuple[MeasureSummary, ...]
+    metrics: tuple[MetricSummary, ...]
     costs: tuple[Cost, ...]
     failures: tuple[Failure, ...]
     datasets: tuple[DatasetFacts, ...]
@@ -188,9 +188,9 @@ class Summary:
     level: float
 
     @property
-    def main(self) -> MeasureSummary:
-        """The measure that orders the methods: average precision, or the first there is."""
-        return next((one for one in self.measures if one.measure.key == _MAIN), self.measures[0])
+    def main(self) -> MetricSummary:
+        """The metric that orders the methods: average precision, or the first there is."""
+        return next((one for one in self.metrics if one.metric.key == _MAIN), self.metrics[0])
 
 
 def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float = 0.05) -> Summary:
@@ -234,8 +234,8 @@ def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float
         raise ValueError(f"None of the {len(cells)} cells has finished, so there is nothing to report.")
     cells = cells.assign(name=method_names(cells)).drop_duplicates(CELL, keep="last")
     results = collect(cells)
-    measures = results.measures()
-    main = next((measure for measure in measures if measure.key == _MAIN), measures[0])
+    metrics = results.metrics()
+    main = next((metric for metric in metrics if metric.key == _MAIN), metrics[0])
     order = _best_first(results, main)
     results = collect(cells, methods=order)
     if reference is None:
@@ -246,7 +246,7 @@ def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float
         cases=results.cases,
         methods=results.methods,
         reference=reference,
-        measures=tuple(_summarize_measure(results, measure, order.index(reference), level) for measure in measures),
+        metrics=tuple(_summarize_metric(results, metric, order.index(reference), level) for metric in metrics),
         costs=_costs(cells, order),
         failures=_failures(cells),
         datasets=_dataset_facts(cells, results.cases),
@@ -258,14 +258,14 @@ def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float
     )
 
 
-def rank_methods(results: Results, measure: Measure, level: float = 0.05) -> Ranking:
-    """Rank the methods over cases by one measure."""
-    mean = results.mean(measure.key)
+def rank_methods(results: Results, metric: MetricInfo, level: float = 0.05) -> Ranking:
+    """Rank the methods over cases by one metric."""
+    mean = results.mean(metric.key)
     ranked = np.isnan(mean).mean(axis=0) <= 0.5
     kept = mean[:, ranked]
     n_complete, n_ranked = int(complete_cases(kept).sum()), kept.shape[1]
     ranks = np.full(len(results.methods), np.nan)
-    ranks[ranked] = mean_ranks(kept, lower_is_better=measure.lower_is_better)
+    ranks[ranked] = mean_ranks(kept, lower_is_better=metric.lower_is_better)
     distance = critical_distance(n_ranked, n_complete, level=level)
     return Ranking(
         ranks=ranks,
@@ -276,17 +276,17 @@ def rank_methods(results: Results, measure: Measure, level: float = 0.05) -> Ran
     )
 
 
-def compare(results: Results, measure: Measure, reference: int, level: float = 0.05) -> PairedTests:
+def compare(results: Results, metric: MetricInfo, reference: int, level: float = 0.05) -> PairedTests:
     """Test one method against all, within each case; the arrays have the shape (n_cases, n_methods)."""
-    values = results.values[measure.key]
+    values = results.values[metric.key]
     own = values[:, [reference], :]
-    return paired_t_test(own, values, lower_is_better=measure.lower_is_better, level=level)
+    return paired_t_test(own, values, lower_is_better=metric.lower_is_better, level=level)
 
 
-def _summarize_measure(results: Results, measure: Measure, reference: int, level: float) -> MeasureSummary:
-    mean = results.mean(measure.key)
-    sign = -1 if measure.lower_is_better else 1
-    tests = compare(results, measure, reference, level)
+def _summarize_metric(results: Results, metric: MetricInfo, reference: int, level: float) -> MetricSummary:
+    mean = results.mean(metric.key)
+    sign = -1 if metric.lower_is_better else 1
+    tests = compare(results, metric, reference, level)
     p_values = wilcoxon_holm(mean, reference=reference)[reference]
     comparisons = []
     for rival, name in enumerate(results.methods):
@@ -296,29 +296,29 @@ def _summarize_measure(results: Results, measure: Measure, reference: int, level
         wins, ties, losses = column.counts
         gain = sign * (mean[:, reference] - mean[:, rival])
         n_both = int((~np.isnan(gain)).sum())
-        effect = rank_biserial(mean[:, reference], mean[:, rival], lower_is_better=measure.lower_is_better)
+        effect = rank_biserial(mean[:, reference], mean[:, rival], lower_is_better=metric.lower_is_better)
         difference = float(np.nanmean(gain)) if n_both else math.nan
         comparisons.append(Comparison(name, wins, ties, losses, float(p_values[rival]), effect, difference, n_both))
-    return MeasureSummary(
-        measure=measure,
+    return MetricSummary(
+        metric=metric,
         mean=mean,
-        deviation=results.deviation(measure.key),
-        best=best_of_rows(mean, measure),
+        deviation=results.deviation(metric.key),
+        best=best_of_rows(mean, metric),
         outcome=tests.outcome,
-        ranking=rank_methods(results, measure, level),
+        ranking=rank_methods(results, metric, level),
         comparisons=tuple(comparisons),
     )
 
 
-def best_of_rows(mean: FloatArray, measure: Measure) -> BoolArray:
+def best_of_rows(mean: FloatArray, metric: MetricInfo) -> BoolArray:
     """Tell where no method is better, by the three decimals that are shown."""
-    shown = np.round(-mean if measure.lower_is_better else mean, 3)
+    shown = np.round(-mean if metric.lower_is_better else mean, 3)
     top = np.where(np.isnan(shown), -np.inf, shown).max(axis=1, keepdims=True, initial=-np.inf)
     return np.asarray(shown == top)
 
 
-def _best_first(results: Results, measure: Measure) -> list[str]:
-    ranks = rank_methods(results, measure).ranks
+def _best_first(results: Results, metric: MetricInfo) -> list[str]:
+    ranks = rank_methods(results, metric).ranks
     return [name for _, name in sorted(zip(np.where(np.isnan(ranks), np.inf, ranks), results.methods, strict=True))]
 
 

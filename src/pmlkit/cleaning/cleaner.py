@@ -12,13 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr
+from pmlkit._labels import read_labels
 from pmlkit._typing import FloatArray
+from pmlkit._validation import as_ids, as_media
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.result import CleaningResult
-from pmlkit.data._checks import as_ids, as_media, frame_names
-from pmlkit.methods import labels as containers
 from pmlkit.methods import make_classifier
 
 __all__ = ["LabelCleaner", "clean"]
@@ -80,13 +80,19 @@ def clean(
     >>> bool(0.2 < result.noise_rate_.overall.rate < 0.7)
     True
     """
-    given = containers.describe(Y)
-    names = label_names if label_names is not None else frame_names(Y) or given.names
-    X, y = validate_data(
-        _Validator(), X, Y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
+    labels = read_labels(Y, names=label_names)
+    names = label_names if label_names is not None else labels.names
+    X, candidates = validate_data(
+        _Validator(),
+        X,
+        labels.indicator,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        multi_output=True,
+        ensure_min_samples=2,
     )
     X = as_csr(X) if sparse.issparse(X) else X
-    candidates, _ = containers.indicator(y)
+    candidates = candidates.astype(np.float64)
     n_rows, n_labels = candidates.shape
     if n_labels == 1:
         raise ValueError(
@@ -127,7 +133,7 @@ def clean(
         media=as_media(media, n_rows),
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
-        given=given,
+        given=labels.format,
     )
 
 

@@ -11,17 +11,17 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from pmlkit._arrays import row_of_cells
+from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.calibration import LABEL_SPREAD, SPREAD
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
 from pmlkit.cleaning.reasons import Reason, explain
-from pmlkit.methods import labels as containers
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pmlkit._validation import Media
     from pmlkit.cleaning.audit import Audit
-    from pmlkit.data._checks import Media
 
 __all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRate", "NoiseRates"]
 
@@ -99,7 +99,7 @@ class CleaningResult:
     media: "Media | None" = field(repr=False)
     rare_labels: IntArray = field(repr=False)
     method: str
-    given: containers.Given = field(repr=False)
+    given: LabelFormat = field(repr=False)
 
     @cached_property
     def confidence(self) -> CSR:
@@ -283,19 +283,12 @@ class CleaningResult:
             ((~removed).astype(np.uint8), self.Y.indices.copy(), self.Y.indptr.copy()), shape=self.Y.shape
         )
         kept.eliminate_zeros()
-        given = self.given
-        if Y is not None:
-            given = containers.describe(Y)
-            if tuple(getattr(Y, "shape", ())) != self.Y.shape:
-                raise ValueError(
-                    f"Y must have the shape {self.Y.shape} that was judged, got {getattr(Y, 'shape', None)}."
-                )
-        if given.kind in ("csr_array", "csr_matrix"):
-            kind = sparse.csr_array if given.kind == "csr_array" else sparse.csr_matrix
-            return kind(kept, dtype=given.dtype)
-        return containers.as_given(
-            kept.toarray().astype(bool), given.kind, given.dtype, given.names or list(self.label_names), like=Y
-        )
+        if Y is None:
+            return in_format(kept, self.given, self.label_names)
+        labels = read_labels(Y, names=self.label_names)
+        if labels.indicator.shape != self.Y.shape:
+            raise ValueError(f"Y must have the shape {self.Y.shape} that was judged, got {labels.indicator.shape}.")
+        return in_format(kept, labels.format, labels.names or self.label_names, like=Y)
 
     @cached_property
     def twins(self) -> list[Twins]:

@@ -125,8 +125,8 @@ def bench(
 
     Without a plan and without --data, the last plan of the store goes on.
     """
-    from pmlkit.bench import PlanError, run_plan
-    from pmlkit.bench.display import Display
+    from pmlkit.bench import PlanError, run
+    from pmlkit.cli.bench_progress import Display
 
     words: dict[str, Any] = {"data": data, "methods": methods, "param": param, "noise": noise, "kind": kind}
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
@@ -135,7 +135,7 @@ def bench(
         sys.path.insert(0, str(Path.cwd()))  # where module:Class is looked for
     try:
         chosen = _plan(plan, given, out)
-        summary = run_plan(
+        summary = run(
             chosen,
             out,
             jobs=jobs,
@@ -143,7 +143,7 @@ def bench(
             max_seconds=max_seconds,
             max_mb=max_mb,
             retry_failed=retry_failed,
-            observer=Display(ERR),
+            progress=Display(ERR),
             command=shlex.join(["pmlkit", *sys.argv[1:]]),
         )
     except PlanError as error:

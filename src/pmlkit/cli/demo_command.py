@@ -13,8 +13,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import check_target, replacing
-from pmlkit._measures import CLEANING, FIVE, PRECISION_AT
-from pmlkit.cli.measures import comparison
+from pmlkit._metric_info import CLEANING, FIVE, PRECISION_AT
+from pmlkit.cli.metric_tables import comparison
 from pmlkit.cli.output import OUT, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import Watch
@@ -103,7 +103,7 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
         "rows": found.data.n_rows,
         "training_rows": found.n_train,
         "methods": {
-            name: {"seconds": round(method.seconds, 3), "measures": method.measures, "cleaning": method.cleaning}
+            name: {"seconds": round(method.seconds, 3), "metrics": method.metrics, "cleaning": method.cleaning}
             for name, method in found.methods.items()
         },
         "best_cleaner": found.best_cleaner,
@@ -131,7 +131,7 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         "told which are false.",
         "",
         heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
-        comparison({name: method.measures for name, method in found.methods.items()}, FIVE),
+        comparison({name: method.metrics for name, method in found.methods.items()}, FIVE),
         "",
         heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
         comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),

@@ -13,7 +13,7 @@ import typer
 from pmlkit._files import replacing
 from pmlkit.cli.columns import Columns
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.measures import listing
+from pmlkit.cli.metric_tables import listing
 from pmlkit.cli.models import (
     ModelFile,
     Rows,

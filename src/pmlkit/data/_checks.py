@@ -1,127 +1,25 @@
-"""The one place that turns what a user has into what a PMLDataset holds, or says why it cannot."""
+"""Checks and comparisons of the parts of a PMLDataset."""
 
-import mmap
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._arrays import as_csr
+from pmlkit._arrays import freeze, freeze_csr
 from pmlkit._typing import CSR, Features
+from pmlkit._validation import MAX_COLUMNS, Media, number_table
 from pmlkit.exceptions import DataError
 
-__all__ = [
-    "Media",
-    "as_features",
-    "as_ids",
-    "as_indicator",
-    "as_media",
-    "as_names",
-    "frame_names",
-    "freeze",
-    "refuse_not_subset",
-    "same_media",
-    "same_values",
-]
-
-Media: TypeAlias = NDArray[np.uint8] | tuple[str, ...]
-"""Images of shape (n, h, w) or (n, h, w, 3), or one text (or address) per row."""
-
-# Index arrays of 32 bits, as every scipy routine takes them. Also the bound that stops a file
-# from claiming a size that nothing later could hold.
-_MAX_COLUMNS = 2**31 - 1
-
-
-def freeze(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array read-only; it is copied only if somebody could still write to its memory."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
-        owner = owner.base
-    if not (owner is None or isinstance(owner, bytes | mmap.mmap)):
-        array = np.array(array, order="C")
-        array.flags.writeable = False
-    return array
-
-
-def freeze_csr(matrix: CSR) -> CSR:
-    """Return a csr_array whose three parts are read-only."""
-    matrix = as_csr(matrix)
-    parts = (freeze(matrix.data), freeze(matrix.indices), freeze(matrix.indptr))
-    frozen = sparse.csr_array(parts, shape=matrix.shape)
-    # The conversion may have taken other views of the parts, and forgets what is known of their order.
-    frozen.data, frozen.indices, frozen.indptr = map(freeze, (frozen.data, frozen.indices, frozen.indptr))
-    frozen.has_canonical_format = True
-    return frozen
-
-
-def frame_names(table: Any) -> list[str] | None:
-    """Return the column names of a DataFrame (pandas or polars), None of anything else."""
-    if hasattr(table, "columns") and hasattr(table, "to_numpy"):
-        return [str(name) for name in table.columns]
-    return None
-
-
-def _canonical(matrix: Any, what: str) -> CSR:
-    """Return any sparse container as CSR: valid, sorted, without duplicates or stored zeros; never changes it."""
-    if getattr(matrix, "ndim", 2) != 2:
-        raise DataError(f"{what} must have two dimensions, got a sparse array of shape {matrix.shape}.")
-    try:
-        csr = sparse.csr_array(matrix)
-        csr.check_format(full_check=True)
-    except (ValueError, IndexError, TypeError) as error:
-        raise DataError(f"{what} is not a valid sparse matrix: {error}.") from error
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    if csr.nnz and not csr.data.all():
-        csr = csr.copy()
-        csr.eliminate_zeros()
-    return csr
-
-
-def _dense(table: Any, what: str) -> NDArray[Any]:
-    names = frame_names(table)
-    try:
-        array = np.asarray(table.to_numpy() if names is not None else table)
-        if array.dtype == object:
-            array = array.astype(np.float64)
-    except (ValueError, TypeError) as error:
-        where = "" if names is None else f" in column {_first_text_column(table, names)!r}"
-        raise DataError(f"{what} must be a rectangle of numbers, got something else{where}: {error}.") from error
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must hold real numbers, got an array of type {array.dtype}.")
-    if array.ndim != 2:
-        hint = " Use reshape(-1, 1) for a single column." if array.ndim == 1 else ""
-        raise DataError(f"{what} must have two dimensions, got shape {array.shape}.{hint}")
-    return array
-
-
-def _first_text_column(table: Any, names: Sequence[str]) -> str:
-    """Return the name of the first column of a frame that does not turn into numbers."""
-    cells = np.asarray(table.to_numpy(), dtype=object)
-    for j, name in enumerate(names):
-        try:
-            cells[:, j].astype(np.float64)
-        except (ValueError, TypeError):
-            return name
-    return names[0]
+__all__ = ["as_features", "refuse_not_subset", "same_media", "same_values"]
 
 
 def as_features(X: Any) -> Features:
     """Return X as a read-only float array (dense or CSR) whose values are all finite."""
-    rows: Features
-    if sparse.issparse(X):
-        rows = _canonical(X, "X")
-        if rows.dtype.kind not in "biuf":
-            raise DataError(f"X must hold real numbers, got a sparse matrix of type {rows.dtype}.")
-    else:
-        rows = _dense(X, "X")
+    rows = number_table(X, "X")
     if rows.shape[0] == 0:
         raise DataError("X has no rows: a data set needs at least one.")
-    if rows.shape[1] > _MAX_COLUMNS:
-        raise DataError(f"X claims {rows.shape[1]} features, more than the {_MAX_COLUMNS} that can be indexed.")
+    if rows.shape[1] > MAX_COLUMNS:
+        raise DataError(f"X claims {rows.shape[1]} features, more than the {MAX_COLUMNS} that can be indexed.")
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     _refuse_not_finite(rows)
@@ -145,85 +43,6 @@ def _refuse_not_finite(X: Features) -> None:
         f"X holds {len(bad)} value(s) that are NaN or infinite, the first in row {row}, feature {column}. "
         "Impute or remove them first, for example with sklearn.impute.SimpleImputer."
     )
-
-
-def as_indicator(Y: Any, what: str = "Y") -> CSR:
-    """Return an n x q indicator as a read-only CSR of uint8 ones with sorted indices."""
-    if sparse.issparse(Y):
-        csr = _canonical(Y, what)
-        values = csr.data
-    else:
-        values = _dense(Y, what)
-        csr = sparse.csr_array(values != 0)
-    is_strange = (values != 0) & (values != 1)
-    if is_strange.any():
-        strange = np.unique(values[is_strange]).tolist()
-        shown = ", ".join(f"{v:g}" for v in strange[:3]) + (", ..." if len(strange) > 3 else "")
-        raise DataError(
-            f"{what} must be an n x q indicator of 0/1, got the value(s) {shown}. "
-            "Use sklearn.preprocessing.MultiLabelBinarizer for lists of labels."
-        )
-    n_rows, n_labels = csr.shape
-    if n_rows == 0:
-        raise DataError(f"{what} has no rows: a data set needs at least one.")
-    if n_labels == 0:
-        raise DataError(f"{what} has no label column: a data set needs at least one label.")
-    if n_labels > _MAX_COLUMNS:
-        raise DataError(f"{what} claims {n_labels} labels, more than the {_MAX_COLUMNS} that can be indexed.")
-    return freeze_csr(csr.astype(np.uint8, copy=False))
-
-
-def as_names(names: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
-    """Return the names as a tuple of distinct str; None when absent or no more than the numbered default."""
-    if names is None:
-        return None
-    if isinstance(names, str):
-        raise DataError(f"{what}_names must be a sequence of {count} names, got the single string {names!r}.")
-    result = tuple(str(name) for name in names)
-    if len(result) != count:
-        raise DataError(f"{what}_names must hold one name for each of the {count} {what}s, got {len(result)}.")
-    if len(set(result)) < count:
-        seen: set[str] = set()
-        double = next(name for name in result if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise DataError(f"{what}_names must be distinct, but {double!r} occurs more than once. Rename one of them.")
-    if all(name == f"{what}_{j}" for j, name in enumerate(result)):
-        return None
-    return result
-
-
-def as_media(media: Any, n_rows: int) -> Media | None:
-    """Return images as a read-only uint8 array, texts as a tuple of str."""
-    if media is None:
-        return None
-    if isinstance(media, np.ndarray) and media.dtype.kind not in "UOT":
-        if media.dtype != np.uint8 or media.ndim not in (3, 4) or (media.ndim == 4 and media.shape[3] != 3):
-            raise DataError(
-                "media must be images of type uint8 and shape (n, h, w) or (n, h, w, 3), or a sequence of n strings; "
-                f"got an array of type {media.dtype} and shape {media.shape}."
-            )
-        if len(media) != n_rows:
-            raise DataError(f"media must hold one image for each of the {n_rows} rows, got {len(media)}.")
-        return freeze(media)
-    if isinstance(media, str) or not all(isinstance(text, str) for text in media):
-        raise DataError("media must be an array of images or a sequence of strings, one for each row.")
-    texts = tuple(str(text) for text in media)
-    if len(texts) != n_rows:
-        raise DataError(f"media must hold one string for each of the {n_rows} rows, got {len(texts)}.")
-    return texts
-
-
-def as_ids(ids: Sequence[Any] | None, n_rows: int) -> tuple[int, ...] | tuple[str, ...] | None:
-    """Return row identifiers: whole numbers as int, anything else as str."""
-    if ids is None:
-        return None
-    if isinstance(ids, str):
-        raise DataError(f"ids must be a sequence of {n_rows} identifiers, got the single string {ids!r}.")
-    items = list(ids)
-    if len(items) != n_rows:
-        raise DataError(f"ids must hold one identifier for each of the {n_rows} rows, got {len(items)}.")
-    if all(isinstance(i, int | np.integer) and not isinstance(i, bool) and -(2**63) <= i < 2**63 for i in items):
-        return tuple(int(i) for i in items)
-    return tuple(str(i) for i in items)
 
 
 def same_values(one: Features | None, other: Features | None) -> bool:

@@ -8,19 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from pmlkit._labels import as_indicator, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
-from pmlkit.data._checks import (
-    Media,
-    as_features,
-    as_ids,
-    as_indicator,
-    as_media,
-    as_names,
-    frame_names,
-    refuse_not_subset,
-    same_media,
-    same_values,
-)
+from pmlkit._validation import Media, as_ids, as_media, as_names, frame_names
+from pmlkit.data._checks import as_features, refuse_not_subset, same_media, same_values
 from pmlkit.data._summary import count_constant_features, count_duplicate_rows
 from pmlkit.data.noise import NoiseKind, Rounding, add_noise
 from pmlkit.exceptions import DataError
@@ -111,10 +102,12 @@ class PMLDataset:
         name: str = "",
         provenance: str = "",
     ) -> None:
-        features, candidates = as_features(X), as_indicator(Y)
+        features, labels = as_features(X), read_labels(Y, names=label_names)
+        candidates = labels.indicator
         if features.shape[0] != candidates.shape[0]:
             raise DataError(f"X and Y must have the same rows, got {features.shape[0]} and {candidates.shape[0]}.")
-        right = candidates if truth is Y else None if truth is None else as_indicator(truth, "truth")
+        known = label_names if label_names is not None else labels.names
+        right = candidates if truth is Y else None if truth is None else as_indicator(truth, "truth", names=known)
         if right is not None and right is not candidates:
             refuse_not_subset(right, candidates)
         n_rows, n_features = features.shape
@@ -125,9 +118,7 @@ class PMLDataset:
             "_feature_names": as_names(
                 feature_names if feature_names is not None else frame_names(X), n_features, "feature"
             ),
-            "_label_names": as_names(
-                label_names if label_names is not None else frame_names(Y), candidates.shape[1], "label"
-            ),
+            "_label_names": as_names(known, candidates.shape[1], "label"),
             "_media": as_media(media, n_rows),
             "_ids": as_ids(ids, n_rows),
             "_name": str(name),

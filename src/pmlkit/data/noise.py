@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from pmlkit._labels import as_indicator
 from pmlkit._random import generator
 from pmlkit._typing import CSR, IntArray, RandomState
-from pmlkit.data._checks import as_indicator
 from pmlkit.data._draws import NoiseKind, draw_distinct, draw_uniform, draw_weighted, label_weights
 
 __all__ = ["NoiseKind", "Rounding", "add_noise", "noise_report"]

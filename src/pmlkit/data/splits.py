@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
 
+from pmlkit._labels import as_indicator
 from pmlkit._random import generator
 from pmlkit._typing import CSR, IntArray, RandomState
-from pmlkit.data._checks import as_indicator
 
 __all__ = ["StratifiedLabelKFold", "train_test_rows"]
 

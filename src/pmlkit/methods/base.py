@@ -1,21 +1,23 @@
-"""What every method has in common: validation, containers, thresholds, confidences.
+"""Base class of all methods: validation, label formats, thresholds, confidences.
 
-A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and writes two
-functions on clean arrays, ``_fit`` and ``_scores``. Everything else is here, once.
+A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and implements two
+functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
 """
 
 import logging
 from abc import ABCMeta, abstractmethod
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr
+from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
@@ -43,7 +45,7 @@ class Learned:
     ----------
     confidence : array aligned with ``Y.data``
         How likely each candidate is true, in [0, 1].
-    scores : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
     out_of_fold : bool, default=False
@@ -77,6 +79,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     """Whether a single label is learned as two that exclude each other, "present" and "absent";
     scores are then the difference of the two. For methods that compare a row's labels."""
 
+    _scores_are_probabilities: ClassVar[bool] = False
+    """Whether the scores are probabilities of the labels: the method then has ``predict_proba``."""
+
     _many_small_products: ClassVar[bool] = True
     """Whether fits to few rows are quicker with one thread of linear algebra, because it is many small steps."""
 
@@ -98,12 +103,16 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
-            Candidate labels: 1 where a label was given to a row. A DataFrame's column names
-            become `label_names_`. A row without any candidate is unlabelled. (With a single
-            label there are no unlabelled rows: 0 means that the label is absent. A 1-D `y` of
-            two classes is such a single label.)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : candidate labels, in one of these formats
+            - an indicator of shape (n_samples, n_labels): array, sparse matrix or DataFrame of 0/1,
+              1 where a label was given to a row; a DataFrame's columns become `label_names_`;
+            - a list (or pandas or polars Series, or object array) that holds a list, tuple or set of
+              label names per row; the sorted names become `label_names_`;
+            - a 1-D array of two classes: a single label.
+
+            A row without any candidate is unlabelled. With a single label there are no unlabelled
+            rows: the label is absent where it is not given.
 
         Returns
         -------
@@ -115,12 +124,12 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @with_callbacks
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         self._validate_params()
-        given = labels.describe(y)
+        y, form, names = labels.describe(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
         )
         X = as_csr(X) if sparse.issparse(X) else X
-        Y, classes = labels.indicator(y)
+        Y, classes = labels.candidates(y, form)
         progress = Progress(self, self._n_tasks(Y), X, y)
         labelled = labelled_rows(Y)
         used = np.ones_like(labelled) if self._uses_unlabelled else labelled
@@ -147,9 +156,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             Y_used = Y
 
         self.classes_ = classes
-        self.label_names_ = np.asarray(given.names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
-        self._labels_given_as = given.kind
-        self._label_dtype = given.dtype
+        self.label_names_ = np.asarray(names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self._label_format = asdict(form)  # A dict, because model files hold plain types.
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
         has_candidates = labelled_rows(Y_used)
@@ -184,37 +192,91 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
 
         Returns
         -------
-        scores : array of shape (n_rows, n_labels)
-            For a 1-D `y`: shape (n_rows,), with the threshold subtracted, as scikit-learn has it.
+        scores : array of shape (n_samples, n_labels)
+            Columns in the order of `label_names_`. For a 1-D `y`: shape (n_samples,), with the
+            threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
         scores = self._scores_checked(X)
-        return self._rule().margin(scores)[:, 0] if self._labels_given_as == "1d" else scores
+        return self._rule().margin(scores)[:, 0] if self._is_binary else scores
 
-    def predict(self, X: Any) -> Any:
-        """Give every row a set of labels.
+    @available_if(lambda self: self._scores_are_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of every label for every row.
+
+        Only methods whose scores are probabilities have this function.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
 
         Returns
         -------
-        label_sets : indicator of shape (n_rows, n_labels)
-            In the same kind of container as the candidates that `fit` was given.
+        probabilities : array of shape (n_samples, n_labels)
+            Columns in the order of `label_names_`; a row need not sum to one, because it may have
+            several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        scores = self._scores_checked(X)
+        return np.hstack([1.0 - scores, scores]) if self._is_binary else scores
+
+    def predict(self, X: Any) -> Any:
+        """Predict a set of labels for every row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        label_sets : labels of n_samples rows
+            In the format of the candidates that `fit` was given: an indicator in the same kind of
+            container, or the names per row.
         """
         check_is_fitted(self)
         scores = self._scores_checked(X)
         rule = self._rule()
-        if self._labels_given_as == "1d":
+        if self._is_binary:
             return self.classes_[(rule.margin(scores)[:, 0] > 0).astype(int)]
-        return labels.as_given(
-            rule.label_sets(scores), self._labels_given_as, self._label_dtype, self.label_names_, like=X
-        )
+        return in_format(rule.label_sets(scores), LabelFormat(**self._label_format), self.label_names_, like=X)
+
+    def predict_top_k(self, X: Any, k: int) -> tuple[Any, FloatArray]:
+        """Return the k best labels of every row, best first, and their scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        k : int
+            From 1 to the number of labels.
+
+        Returns
+        -------
+        names : k label names for each of the n_samples rows
+            A list of lists if `fit` was given names per row in a list; a DataFrame with the columns
+            ``"1"`` to ``str(k)`` (and the index of a pandas `X`) if it was given a DataFrame or Series;
+            otherwise an object array of shape (n_samples, k).
+        scores : array of shape (n_samples, k)
+            The values of `decision_function` for these labels. Equal scores are in the order of
+            `label_names_`.
+        """
+        check_is_fitted(self)
+        if self._is_binary:
+            raise ValueError("predict_top_k ranks several labels, but the model was fitted on a 1-D y: use predict.")
+        n_labels = len(self.label_names_)
+        if isinstance(k, bool) or k not in range(1, n_labels + 1):
+            raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
+        scores = self._scores_checked(X)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : int(k)]
+        names = ranked_names(self.label_names_[best], self._label_format["container"], like=X)
+        return names, np.take_along_axis(scores, best, axis=1)
+
+    @property
+    def _is_binary(self) -> bool:
+        return bool(self._label_format["container"] == "1d")
 
     def _scores_checked(self, X: Any) -> FloatArray:
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)

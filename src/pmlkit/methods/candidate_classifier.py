@@ -41,7 +41,7 @@ class CandidateClassifier(BasePML):
         With `predict_proba` or `decision_function`. Default: logistic regression.
     n_folds : int, default=5
         Identical rows share a fold, and the folds do not depend on the order of the rows.
-    threshold : {"hamming", "f1", "cardinality", "at_least_one", "size"} or float, default="hamming"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional
         Labels fitted at once, as in scikit-learn.
@@ -76,6 +76,8 @@ class CandidateClassifier(BasePML):
     """
 
     _many_small_products: ClassVar[bool] = False  # Nothing is known of the estimator.
+
+    _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,

@@ -103,7 +103,7 @@ class CleanlabFilter(CandidateLogistic):
     quality : {"self_confidence", "normalized_margin", "confidence_weighted_entropy"}, \
             default="self_confidence"
         How cleanlab scores the candidates.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional
         Labels fitted at once, as in scikit-learn.

@@ -55,7 +55,7 @@ class CandidateLogistic(BasePML):
         depend on the order of the rows.
     max_iter : int, default=1000
         Iterations of the solver (liblinear's trust-region Newton method).
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. It is
         chosen on cross-fitted scores.
     n_jobs : int, optional
@@ -87,6 +87,8 @@ class CandidateLogistic(BasePML):
     >>> model.label_confidence_.nnz == strips.Y.nnz
     True
     """
+
+    _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,

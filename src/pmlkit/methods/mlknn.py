@@ -64,7 +64,7 @@ class MLkNN(BasePML):
         all the others vote.
     smoothing : float, default=1.0
         Pseudo-count of the probabilities.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default=0.5
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.5
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses 0.5.
     n_jobs : int, optional
@@ -98,6 +98,8 @@ class MLkNN(BasePML):
     >>> model.decision_function(strips.X[:2]).shape
     (2, 10)
     """
+
+    _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,

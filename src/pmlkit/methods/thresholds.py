@@ -104,6 +104,11 @@ def fit_threshold(
     none = np.zeros(scores.shape[1])
     if not isinstance(threshold, str):
         return LabelRule(none, float(threshold), at_least_one=False)
+    if weight is not None and weight.any():
+        # Rows of weight 0 count as absent: their scores would otherwise move the middle between two scores.
+        counted = weight > 0
+        confidence = confidence[np.repeat(counted, np.diff(Y.indptr))]
+        scores, Y, weight = scores[counted], Y[counted], weight[counted]
     if scores.shape[1] == 1 or threshold == "at_least_one":
         return LabelRule(none, natural_cut, at_least_one=True)
     if threshold == "size":

@@ -1,6 +1,6 @@
-"""Measures of multi-label predictions, and of how well false candidate labels are found.
+"""Metrics of multi-label predictions, and of how well false candidate labels are found.
 
-Every measure takes the truth first, as scikit-learn does. Two conventions exist in the literature and differ where
+Every metric takes the true labels first, as scikit-learn does. Two conventions exist in the literature and differ where
 scores are tied and where a row has no true label or all of them; ``convention=`` chooses, see ``docs/metrics.md``.
 """
 

@@ -1,11 +1,12 @@
 """How well low confidence finds the false labels among the candidates.
 
-All measures look at the candidate cells only: the question is which of the given labels are wrong. True labels that
+All metrics look at the candidate cells only: the question is which of the given labels are wrong. True labels that
 are not candidates play no part.
 """
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import BoolArray
 from pmlkit.exceptions import DataError, PMLWarning
-from pmlkit.metrics._inputs import Table, cell_values, cells_of, check_same_labels, indicator, number_table
+from pmlkit.metrics._inputs import Table, cell_values, read_tables
 
 __all__ = ["cleaning_auc", "cleaning_average_precision", "evaluate_cleaning", "precision_at"]
 
@@ -30,7 +32,7 @@ class CandidateCells:
 
     @property
     def undefined(self) -> str | None:
-        """Why nothing can be measured, or None."""
+        """Why nothing can be metricd, or None."""
         n_false, n_cells = np.count_nonzero(self.is_false), len(self.is_false)
         if 0 < n_false < n_cells:
             return None
@@ -52,20 +54,24 @@ class CandidateCells:
         return float(n_found / n_picked)
 
 
-def cleaning_auc(truth: Table, candidates: Table, confidence: Table) -> float:
+def cleaning_auc(
+    y_true: Table, candidates: Table, confidence: Table, *, label_names: Iterable[Any] | None = None
+) -> float:
     """Probability that a false candidate has lower confidence than a true one, over all candidate cells.
 
     0.5 is chance, 1 is perfect; equal confidences count one half.
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    candidates : (n, q) array, sparse array or DataFrame
-        Indicator of the candidate labels.
-    confidence : (n, q) array, sparse array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    candidates : (n_samples, n_labels) indicator, or names per row
+        The candidate labels.
+    confidence : (n_samples, n_labels) array, sparse array or DataFrame
         How likely each candidate is true, for instance ``label_confidence_``. Only the order matters and only
         candidate cells are read; a cell that a sparse array does not store is 0.
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------
@@ -75,28 +81,32 @@ def cleaning_auc(truth: Table, candidates: Table, confidence: Table) -> float:
     Examples
     --------
     >>> from pmlkit.metrics import cleaning_auc
-    >>> truth, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
-    >>> cleaning_auc(truth, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
+    >>> y_true, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> cleaning_auc(y_true, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
     0.875
     """
-    cells = _candidate_cells(truth, candidates, confidence)
+    cells = _candidate_cells(y_true, candidates, confidence, label_names)
     return cells.auc() if _defined(cells, "cleaning_auc") else float("nan")
 
 
-def cleaning_average_precision(truth: Table, candidates: Table, confidence: Table) -> float:
+def cleaning_average_precision(
+    y_true: Table, candidates: Table, confidence: Table, *, label_names: Iterable[Any] | None = None
+) -> float:
     """Average precision of finding false candidates when going from low to high confidence.
 
     1 is perfect; chance is about the share of false candidates. Tied cells are met together.
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    candidates : (n, q) array, sparse array or DataFrame
-        Indicator of the candidate labels.
-    confidence : (n, q) array, sparse array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    candidates : (n_samples, n_labels) indicator, or names per row
+        The candidate labels.
+    confidence : (n_samples, n_labels) array, sparse array or DataFrame
         How likely each candidate is true, for instance ``label_confidence_``. Only the order matters and only
         candidate cells are read; a cell that a sparse array does not store is 0.
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------
@@ -106,15 +116,17 @@ def cleaning_average_precision(truth: Table, candidates: Table, confidence: Tabl
     Examples
     --------
     >>> from pmlkit.metrics import cleaning_average_precision
-    >>> truth, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
-    >>> round(cleaning_average_precision(truth, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]]), 4)
+    >>> y_true, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> round(cleaning_average_precision(y_true, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]]), 4)
     0.8333
     """
-    cells = _candidate_cells(truth, candidates, confidence)
+    cells = _candidate_cells(y_true, candidates, confidence, label_names)
     return cells.average_precision() if _defined(cells, "cleaning_average_precision") else float("nan")
 
 
-def precision_at(truth: Table, candidates: Table, confidence: Table, budget: float) -> float:
+def precision_at(
+    y_true: Table, candidates: Table, confidence: Table, budget: float, *, label_names: Iterable[Any] | None = None
+) -> float:
     """Share of false candidates among the `budget` least confident ones: what a reviewer would find.
 
     Where the budget ends within cells of equal confidence the value is the expected one over their orders, so that
@@ -122,16 +134,18 @@ def precision_at(truth: Table, candidates: Table, confidence: Table, budget: flo
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    candidates : (n, q) array, sparse array or DataFrame
-        Indicator of the candidate labels.
-    confidence : (n, q) array, sparse array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    candidates : (n_samples, n_labels) indicator, or names per row
+        The candidate labels.
+    confidence : (n_samples, n_labels) array, sparse array or DataFrame
         How likely each candidate is true, for instance ``label_confidence_``. Only the order matters and only
         candidate cells are read; a cell that a sparse array does not store is 0.
     budget : int or float
         An int is a number of cells, at most that of the candidates. A float in (0, 1] is a share of the candidates,
         rounded to the nearest number of cells, at least one.
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------
@@ -141,47 +155,56 @@ def precision_at(truth: Table, candidates: Table, confidence: Table, budget: flo
     Examples
     --------
     >>> from pmlkit.metrics import precision_at
-    >>> truth, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
-    >>> precision_at(truth, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=2)
+    >>> y_true, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> precision_at(y_true, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=2)
     0.75
-    >>> precision_at(truth, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=0.25)
+    >>> precision_at(y_true, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=0.25)
     1.0
     """
     _check_budget(budget)
-    cells = _candidate_cells(truth, candidates, confidence)
+    cells = _candidate_cells(y_true, candidates, confidence, label_names)
     if not _defined(cells, "precision_at"):
         return float("nan")
     return cells.precision_at(_cells_in_budget(budget, len(cells.is_false)))
 
 
-def evaluate_cleaning(truth: Table, candidates: Table, confidence: Table, *, budget: float = 0.1) -> dict[str, float]:
-    """Compute all cleaning measures at once.
+def evaluate_cleaning(
+    y_true: Table,
+    candidates: Table,
+    confidence: Table,
+    *,
+    budget: float = 0.1,
+    label_names: Iterable[Any] | None = None,
+) -> dict[str, float]:
+    """Compute all cleaning metrics at once.
 
     Parameters
     ----------
-    truth, candidates, confidence : (n, q) array, sparse array or DataFrame
+    y_true, candidates, confidence : (n_samples, n_labels) array, sparse array or DataFrame
         As in :func:`cleaning_auc`.
     budget : int or float, default=0.1
         As in :func:`precision_at`; by default the least confident tenth of the candidates.
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------
     dict
         ``cleaning_auc``, ``cleaning_average_precision``, ``precision_at``, and the integers ``n_candidates`` and
-        ``n_false_candidates``. The measures are nan, with a warning, unless some candidates are false and some are
+        ``n_false_candidates``. The metrics are nan, with a warning, unless some candidates are false and some are
         true.
 
     Examples
     --------
     >>> from pmlkit.metrics import evaluate_cleaning
-    >>> truth, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
-    >>> result = evaluate_cleaning(truth, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=2)
+    >>> y_true, candidates = [[1, 0, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> result = evaluate_cleaning(y_true, candidates, [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]], budget=2)
     >>> result["cleaning_auc"], result["precision_at"], result["n_false_candidates"]
     (0.875, 0.75, 2)
     """
     _check_budget(budget)
-    cells = _candidate_cells(truth, candidates, confidence)
-    defined = _defined(cells, "every cleaning measure")
+    cells = _candidate_cells(y_true, candidates, confidence, label_names)
+    defined = _defined(cells, "every cleaning metric")
     nan, n_cells = float("nan"), len(cells.is_false)
     return {
         "cleaning_auc": cells.auc() if defined else nan,
@@ -192,16 +215,16 @@ def evaluate_cleaning(truth: Table, candidates: Table, confidence: Table, *, bud
     }
 
 
-def _candidate_cells(truth: Table, candidates: Table, confidence: Table) -> CandidateCells:
-    true, given = indicator(truth, "truth"), indicator(candidates, "candidates")
-    numbers = number_table(confidence, "confidence", allow_sparse=True)
-    check_same_labels(truth=truth, candidates=candidates, confidence=confidence)
-    rows, columns = cells_of(given)
+def _candidate_cells(
+    y_true: Table, candidates: Table, confidence: Table, label_names: Iterable[Any] | None
+) -> CandidateCells:
+    true, given, numbers = read_tables(label_names, y_true=y_true, candidates=candidates, confidence=confidence)
+    rows, columns = row_of_cells(given), given.indices
     # float64, because numpy refuses to negate booleans and wraps unsigned integers round.
     values = cell_values(numbers, rows, columns).astype(np.float64)
     if np.isinf(values).any():
         raise DataError("confidence must be finite at the candidates, got inf. Clip it to [0, 1].")
-    return CandidateCells(~cell_values(true, rows, columns), values)
+    return CandidateCells(cell_values(true, rows, columns) == 0, values)
 
 
 def _defined(cells: CandidateCells, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rows sorted once, and the four ranking measures of each row derived from that order.
+"""Rows sorted once, and the four ranking metrics of each row derived from that order.
 
 Everything works on blocks of rows, so that the memory needed does not grow with the number of rows.
 """
@@ -10,16 +10,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 
-__all__ = ["RankedRows", "TieRule", "rank_rows", "row_measures"]
+__all__ = ["RankedRows", "TieRule", "rank_rows", "row_metrics"]
 
 TieRule: TypeAlias = Literal["zhang", "pessimistic", "average", "first"]
 """The public tie rules, and `first`: the lowest column wins, as argmax has it (one-error only)."""
 
-# Measured with q = 200: the time is flat from 2^17 to 2^20 cells and grows on either side.
+# Metricd with q = 200: the time is flat from 2^17 to 2^20 cells and grows on either side.
 BLOCK_CELLS = 1 << 18
 
 
@@ -29,9 +28,9 @@ class RankedRows:
 
     Attributes
     ----------
-    relevant : (n, q) bool array
+    relevant : (n_samples, n_labels) bool array
         Whether the label at each position is true.
-    group_starts : (n, q) bool array
+    group_starts : (n_samples, n_labels) bool array
         Whether the score at each position is lower than the one before it: a new group of ties begins.
     """
 
@@ -87,54 +86,53 @@ class RankedRows:
         return self.hits if not self.has_ties else np.take_along_axis(self.hits, self.reached - 1, axis=1)
 
 
-def rank_rows(truth: BoolArray, scores: NDArray[Any]) -> RankedRows:
+def rank_rows(y_true: BoolArray, y_score: NDArray[Any]) -> RankedRows:
     """Sort every row from best to worst score.
 
     An ascending stable sort read backwards puts, among equal scores, the lower column behind: the order of Zhang
     and Zhou's programs.
     """
-    order = np.argsort(scores, axis=1, kind="stable")[:, ::-1]
-    ordered = np.take_along_axis(scores, order, axis=1)
-    group_starts = np.ones(truth.shape, dtype=bool)
+    order = np.argsort(y_score, axis=1, kind="stable")[:, ::-1]
+    ordered = np.take_along_axis(y_score, order, axis=1)
+    group_starts = np.ones(y_true.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=group_starts[:, 1:])
-    return RankedRows(np.take_along_axis(truth, order, axis=1), group_starts)
+    return RankedRows(np.take_along_axis(y_true, order, axis=1), group_starts)
 
 
-def row_measures(
-    truth: BoolArray | CSR, scores: NDArray[Any], rules: Mapping[str, TieRule]
+def row_metrics(
+    y_true: CSR, y_score: NDArray[Any], rules: Mapping[str, TieRule]
 ) -> tuple[dict[str, FloatArray], IntArray]:
-    """Measure every row, sorting it once whatever the number of measures.
+    """Metric every row, sorting it once whatever the number of metrics.
 
     Parameters
     ----------
-    truth : (n, q) bool array or CSR array
-    scores : (n, q) array
+    y_true : CSR array of shape (n_samples, n_labels)
+    y_score : (n_samples, n_labels) array
     rules : mapping
-        Name of a measure -> tie rule.
+        Name of a metric -> tie rule.
 
     Returns
     -------
     values : dict
-        Name of a measure -> its value on each row. Where a row leaves a measure undefined the value is
+        Name of a metric -> its value on each row. Where a row leaves a metric undefined the value is
         scikit-learn's: ranking loss 0, average precision 1, coverage 0.
-    n_true : (n,) int array
+    n_true : (n_samples,) int array
         Number of true labels of each row.
     """
-    n_rows, n_labels = scores.shape
-    values: dict[str, FloatArray] = {name: np.empty(n_rows) for name in rules}
-    n_true = np.empty(n_rows, dtype=np.int64)
-    for rows in _blocks(n_rows, n_labels):
-        relevant = truth[rows].toarray() if isinstance(truth, sparse.csr_array) else truth[rows]
-        ranked = rank_rows(relevant, scores[rows])
+    n_samples, n_labels = y_score.shape
+    values: dict[str, FloatArray] = {name: np.empty(n_samples) for name in rules}
+    n_true = np.empty(n_samples, dtype=np.int64)
+    for rows in _blocks(n_samples, n_labels):
+        ranked = rank_rows(y_true[rows].toarray().astype(bool), y_score[rows])
         n_true[rows] = ranked.n_true
         for name, rule in rules.items():
-            values[name][rows] = _MEASURES[name](ranked, rule)
+            values[name][rows] = _METRICS[name](ranked, rule)
     return values, n_true
 
 
-def _blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
+def _blocks(n_samples: int, n_labels: int) -> Iterator[slice]:
     step = max(1, BLOCK_CELLS // n_labels)
-    for start in range(0, n_rows, step):
+    for start in range(0, n_samples, step):
         yield slice(start, start + step)
 
 
@@ -208,7 +206,7 @@ def _expected_precisions(ranked: RankedRows) -> FloatArray:
     return expected
 
 
-_MEASURES: dict[str, Callable[[RankedRows, TieRule], FloatArray]] = {
+_METRICS: dict[str, Callable[[RankedRows, TieRule], FloatArray]] = {
     "ranking_loss": _ranking_loss,
     "one_error": _one_error,
     "coverage": _coverage,

@@ -1,24 +1,15 @@
-"""The four ranking measures: ranking loss, one-error, coverage and average precision."""
+"""The four ranking metrics: ranking loss, one-error, coverage and average precision."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
+from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.exceptions import PMLWarning
-from pmlkit.metrics._inputs import (
-    Convention,
-    Table,
-    Ties,
-    check_convention,
-    check_same_labels,
-    check_ties,
-    indicator,
-    number_table,
-)
-from pmlkit.metrics._ranked import TieRule, row_measures
+from pmlkit.metrics._inputs import Convention, Table, Ties, check_convention, check_ties, read_tables
+from pmlkit.metrics._ranked import TieRule, row_metrics
 
 __all__ = [
     "average_precision",
@@ -28,26 +19,34 @@ __all__ = [
     "one_error",
     "ranking_loss",
     "tie_rule",
-    "truth_and_scores",
 ]
 
 
-def ranking_loss(truth: Table, scores: Table, *, convention: Convention = "zhang", ties: Ties | None = None) -> float:
+def ranking_loss(
+    y_true: Table,
+    y_score: Table,
+    *,
+    convention: Convention = "zhang",
+    ties: Ties | None = None,
+    label_names: Iterable[Any] | None = None,
+) -> float:
     """Share of the (true label, false label) pairs of a row that are in the wrong order, averaged over rows.
 
     Lower is better, 0 at best.
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    scores : (n, q) array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    y_score : (n_samples, n_labels) array or DataFrame
         The higher, the more likely true. Infinite scores are allowed, nan is not.
     convention : {"zhang", "sklearn"}, default="zhang"
         Rows with no true label or with all of them have no such pair. "zhang" leaves them out; "sklearn" counts
         them with loss 0, as :func:`sklearn.metrics.label_ranking_loss` does.
     ties : {"zhang", "pessimistic", "average"}, default=None
         A pair of equal scores is wrong ("zhang", "pessimistic", and both conventions), or half wrong ("average").
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `y_score` has no column names.
 
     Returns
     -------
@@ -57,34 +56,43 @@ def ranking_loss(truth: Table, scores: Table, *, convention: Convention = "zhang
     Examples
     --------
     >>> from pmlkit.metrics import ranking_loss
-    >>> truth = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
-    >>> scores = [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7], [0.3, 0.2, 0.1]]
-    >>> ranking_loss(truth, scores)
+    >>> y_true = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    >>> y_score = [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7], [0.3, 0.2, 0.1]]
+    >>> ranking_loss(y_true, y_score)
     0.25
-    >>> round(ranking_loss(truth, scores, convention="sklearn"), 4)
+    >>> round(ranking_loss(y_true, y_score, convention="sklearn"), 4)
     0.1667
     """
-    return _contrast_measure("ranking_loss", truth, scores, convention, ties)
+    return _contrast_metric("ranking_loss", y_true, y_score, convention, ties, label_names)
 
 
-def one_error(truth: Table, scores: Table, *, convention: Convention = "zhang", ties: Ties | None = None) -> float:
+def one_error(
+    y_true: Table,
+    y_score: Table,
+    *,
+    convention: Convention = "zhang",
+    ties: Ties | None = None,
+    label_names: Iterable[Any] | None = None,
+) -> float:
     """Share of the rows whose best-scored label is false.
 
     Lower is better, 0 at best.
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    scores : (n, q) array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    y_score : (n_samples, n_labels) array or DataFrame
         The higher, the more likely true. Infinite scores are allowed, nan is not.
     convention : {"zhang", "sklearn"}, default="zhang"
         "zhang" leaves out the rows with no true label or with all of them. "sklearn" counts them: an empty row is
-        an error. scikit-learn has no one-error; its convention here is ``1 - truth[argmax(scores)]``.
+        an error. scikit-learn has no one-error; its convention here is ``1 - y_true[argmax(y_score)]``.
     ties : {"zhang", "pessimistic", "average"}, default=None
         When several labels share the best score the row is an error if none of them is true ("zhang"), if any of
         them is false ("pessimistic"), or by the share of false ones ("average"). None under
         ``convention="sklearn"`` asks the first of them, which depends on the order of the columns.
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `y_score` has no column names.
 
     Returns
     -------
@@ -94,19 +102,24 @@ def one_error(truth: Table, scores: Table, *, convention: Convention = "zhang", 
     Examples
     --------
     >>> from pmlkit.metrics import one_error
-    >>> truth = [[1, 0, 0], [0, 1, 1]]
-    >>> one_error(truth, [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7]])
+    >>> y_true = [[1, 0, 0], [0, 1, 1]]
+    >>> one_error(y_true, [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7]])
     0.5
-    >>> one_error(truth, [[0.5, 0.5, 0.1], [0.0, 0.5, 0.7]])
+    >>> one_error(y_true, [[0.5, 0.5, 0.1], [0.0, 0.5, 0.7]])
     0.0
-    >>> one_error(truth, [[0.5, 0.5, 0.1], [0.0, 0.5, 0.7]], ties="average")
+    >>> one_error(y_true, [[0.5, 0.5, 0.1], [0.0, 0.5, 0.7]], ties="average")
     0.25
     """
-    return _contrast_measure("one_error", truth, scores, convention, ties)
+    return _contrast_metric("one_error", y_true, y_score, convention, ties, label_names)
 
 
 def average_precision(
-    truth: Table, scores: Table, *, convention: Convention = "zhang", ties: Ties | None = None
+    y_true: Table,
+    y_score: Table,
+    *,
+    convention: Convention = "zhang",
+    ties: Ties | None = None,
+    label_names: Iterable[Any] | None = None,
 ) -> float:
     """Label-ranking average precision: how many of the labels ranked at or above a true one are true.
 
@@ -114,9 +127,9 @@ def average_precision(
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    scores : (n, q) array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    y_score : (n_samples, n_labels) array or DataFrame
         The higher, the more likely true. Infinite scores are allowed, nan is not.
     convention : {"zhang", "sklearn"}, default="zhang"
         "zhang" leaves out the rows with no true label or with all of them. "sklearn" counts them as 1, as
@@ -125,6 +138,8 @@ def average_precision(
         Among equal scores the lower column is ranked worse ("zhang", which depends on the order of the columns),
         all get the worst rank of their group ("pessimistic", the rule of ``convention="sklearn"``), or the value
         is the mean over all their orders ("average").
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `y_score` has no column names.
 
     Returns
     -------
@@ -134,22 +149,23 @@ def average_precision(
     Examples
     --------
     >>> from pmlkit.metrics import average_precision
-    >>> truth = [[1, 0, 0], [0, 1, 1]]
-    >>> scores = [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7]]
-    >>> average_precision(truth, scores)
+    >>> y_true = [[1, 0, 0], [0, 1, 1]]
+    >>> y_score = [[0.2, 0.9, 0.1], [0.0, 0.5, 0.7]]
+    >>> average_precision(y_true, y_score)
     0.75
     """
-    return _contrast_measure("average_precision", truth, scores, convention, ties)
+    return _contrast_metric("average_precision", y_true, y_score, convention, ties, label_names)
 
 
 def coverage(
-    truth: Table,
-    scores: Table,
+    y_true: Table,
+    y_score: Table,
     *,
     convention: Convention = "zhang",
     ties: Ties | None = None,
     normalize: bool = True,
     empty_rows: Literal["drop", "keep"] | None = None,
+    label_names: Iterable[Any] | None = None,
 ) -> float:
     """How far down the ranking one must go to meet every true label, averaged over rows.
 
@@ -157,9 +173,9 @@ def coverage(
 
     Parameters
     ----------
-    truth : (n, q) array, sparse array or DataFrame
-        Indicator of the true labels.
-    scores : (n, q) array or DataFrame
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    y_score : (n_samples, n_labels) array or DataFrame
         The higher, the more likely true. Infinite scores are allowed, nan is not.
     convention : {"zhang", "sklearn"}, default="zhang"
         Sets the defaults of `ties` and `empty_rows`, and what ``normalize=False`` means.
@@ -168,12 +184,14 @@ def coverage(
         all get the worst rank of their group ("pessimistic", the rule of ``convention="sklearn"``), or the value
         is the mean over all their orders ("average").
     normalize : bool, default=True
-        True gives (mean rank of the worst-ranked true label - 1) / q, the measure of the partial multi-label papers:
+        True gives (mean rank of the worst-ranked true label - 1) / q, the metric of the partial multi-label papers:
         at least 0 and below 1, unless empty rows are kept. False gives the mean rank - 1 under "zhang", as in the
         MATLAB program, and the mean rank under "sklearn", as :func:`sklearn.metrics.coverage_error`.
     empty_rows : {"drop", "keep"}, default=None
         A row without a true label is left out ("drop", the default of "zhang"), or counts with rank 0 ("keep", the
         default of "sklearn").
+    label_names : sequence of str, default=None
+        The label of each column; needed only if `y_true` holds names per row and `y_score` has no column names.
 
     Returns
     -------
@@ -188,13 +206,13 @@ def coverage(
     Examples
     --------
     >>> from pmlkit.metrics import coverage
-    >>> truth = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
-    >>> scores = [[0.2, 0.9, 0.1, 0.0], [0.0, 0.5, 0.7, 0.1], [0.4, 0.3, 0.2, 0.1]]
-    >>> coverage(truth, scores)
+    >>> y_true = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
+    >>> y_score = [[0.2, 0.9, 0.1, 0.0], [0.0, 0.5, 0.7, 0.1], [0.4, 0.3, 0.2, 0.1]]
+    >>> coverage(y_true, y_score)
     0.25
-    >>> coverage(truth, scores, normalize=False)
+    >>> coverage(y_true, y_score, normalize=False)
     1.0
-    >>> round(coverage(truth, scores, convention="sklearn", normalize=False), 4)
+    >>> round(coverage(y_true, y_score, convention="sklearn", normalize=False), 4)
     1.3333
     """
     check_convention(convention)
@@ -203,8 +221,8 @@ def coverage(
         raise ValueError(
             f"empty_rows must be 'drop', 'keep' or None for the convention's own rule, got {empty_rows!r}."
         )
-    flags, numbers = truth_and_scores(truth, scores)
-    values, n_true = row_measures(flags, numbers, {"coverage": tie_rule("coverage", convention, ties)})
+    flags, numbers = read_tables(label_names, y_true=y_true, y_score=y_score)
+    values, n_true = row_metrics(flags, numbers, {"coverage": tie_rule("coverage", convention, ties)})
     n_labels: int = numbers.shape[1]
     drop = empty_rows == "drop" if empty_rows else convention == "zhang"
     depth = mean_over(values["coverage"], (n_true > 0) | (not drop))
@@ -219,25 +237,17 @@ def coverage(
     return depth - 1 if convention == "zhang" else depth
 
 
-def truth_and_scores(truth: Table, scores: Table) -> tuple[BoolArray | CSR, NDArray[Any]]:
-    """Validate the two tables that every ranking measure needs."""
-    flags = indicator(truth, "truth")
-    numbers = number_table(scores, "scores")
-    check_same_labels(truth=truth, scores=scores)
-    return flags, numbers
-
-
-def tie_rule(measure: str, convention: Convention, ties: Ties | None) -> TieRule:
-    """Return the tie rule asked for, or else the convention's own for that measure."""
+def tie_rule(metric: str, convention: Convention, ties: Ties | None) -> TieRule:
+    """Return the tie rule asked for, or else the convention's own for that metric."""
     if ties is not None:
         return ties
     if convention == "zhang":
         return "zhang"
-    return "first" if measure == "one_error" else "pessimistic"
+    return "first" if metric == "one_error" else "pessimistic"
 
 
 def has_contrast(n_true: IntArray, n_labels: int, convention: Convention) -> BoolArray:
-    """Return which rows count in the measures that compare true with false labels."""
+    """Return which rows count in the metrics that compare true with false labels."""
     if convention == "sklearn":
         return np.ones(len(n_true), dtype=bool)
     return (n_true > 0) & (n_true < n_labels)
@@ -248,11 +258,18 @@ def mean_over(values: FloatArray, kept: BoolArray) -> float:
     return float(values[kept].mean()) if kept.any() else float("nan")
 
 
-def _contrast_measure(name: str, truth: Table, scores: Table, convention: Convention, ties: Ties | None) -> float:
+def _contrast_metric(
+    name: str,
+    y_true: Table,
+    y_score: Table,
+    convention: Convention,
+    ties: Ties | None,
+    label_names: Iterable[Any] | None,
+) -> float:
     check_convention(convention)
     check_ties(ties)
-    flags, numbers = truth_and_scores(truth, scores)
-    values, n_true = row_measures(flags, numbers, {name: tie_rule(name, convention, ties)})
+    flags, numbers = read_tables(label_names, y_true=y_true, y_score=y_score)
+    values, n_true = row_metrics(flags, numbers, {name: tie_rule(name, convention, ties)})
     kept = has_contrast(n_true, numbers.shape[1], convention)
     if not kept.any():
         warnings.warn(

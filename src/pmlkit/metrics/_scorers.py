@@ -1,4 +1,4 @@
-"""The measures as scikit-learn scorers, for GridSearchCV and cross_validate."""
+"""The metrics as scikit-learn scorers, for GridSearchCV and cross_validate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,37 +13,37 @@ __all__ = ["scorer", "scorers"]
 
 
 @dataclass(frozen=True)
-class _Measure:
+class _Metric:
     function: Callable[..., float]
     greater_is_better: bool
     needs_scores: bool
 
 
-_MEASURES = {
-    "hamming_loss": _Measure(hamming_loss, greater_is_better=False, needs_scores=False),
-    "ranking_loss": _Measure(ranking_loss, greater_is_better=False, needs_scores=True),
-    "one_error": _Measure(one_error, greater_is_better=False, needs_scores=True),
-    "coverage": _Measure(coverage, greater_is_better=False, needs_scores=True),
-    "average_precision": _Measure(average_precision, greater_is_better=True, needs_scores=True),
-    "micro_f1": _Measure(micro_f1, greater_is_better=True, needs_scores=False),
-    "macro_f1": _Measure(macro_f1, greater_is_better=True, needs_scores=False),
+_METRICS = {
+    "hamming_loss": _Metric(hamming_loss, greater_is_better=False, needs_scores=False),
+    "ranking_loss": _Metric(ranking_loss, greater_is_better=False, needs_scores=True),
+    "one_error": _Metric(one_error, greater_is_better=False, needs_scores=True),
+    "coverage": _Metric(coverage, greater_is_better=False, needs_scores=True),
+    "average_precision": _Metric(average_precision, greater_is_better=True, needs_scores=True),
+    "micro_f1": _Metric(micro_f1, greater_is_better=True, needs_scores=False),
+    "macro_f1": _Metric(macro_f1, greater_is_better=True, needs_scores=False),
 }
 
 
 def scorer(name: str, **options: Any) -> Any:
-    """Return a measure as a scikit-learn scorer, where greater is always better: losses come out negative.
+    """Return a metric as a scikit-learn scorer, where greater is always better: losses come out negative.
 
     Parameters
     ----------
     name : str
         One of the keys of :data:`scorers`.
     **options
-        Passed to the measure, for instance ``convention="sklearn"``.
+        Passed to the metric, for instance ``convention="sklearn"``.
 
     Returns
     -------
     scorer
-        A callable ``(estimator, X, truth) -> float``. Ranking measures use the estimator's ``decision_function``,
+        A callable ``(estimator, X, y_true) -> float``. Ranking metrics use the estimator's ``decision_function``,
         or ``predict_proba`` where it has none; the others use ``predict``.
 
     Examples
@@ -60,16 +60,16 @@ def scorer(name: str, **options: Any) -> Any:
     >>> bool(search.fit(X, Y).best_score_ < 0)
     True
     """
-    if name not in _MEASURES:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _MEASURES))}, got {name!r}.")
-    measure = _MEASURES[name]
+    if name not in _METRICS:
+        raise ValueError(f"name must be one of {', '.join(map(repr, _METRICS))}, got {name!r}.")
+    metric = _METRICS[name]
     return make_scorer(
-        measure.function,
-        response_method=("decision_function", "predict_proba") if measure.needs_scores else "predict",
-        greater_is_better=measure.greater_is_better,
+        metric.function,
+        response_method=("decision_function", "predict_proba") if metric.needs_scores else "predict",
+        greater_is_better=metric.greater_is_better,
         **options,
     )
 
 
-scorers: dict[str, Any] = {name: scorer(name) for name in _MEASURES}
-"""Every measure as a scorer with its default options; the whole dict can be given as ``scoring=``."""
+scorers: dict[str, Any] = {name: scorer(name) for name in _METRICS}
+"""Every metric as a scorer with its default options; the whole dict can be given as ``scoring=``."""

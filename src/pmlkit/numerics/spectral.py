@@ -1,8 +1,7 @@
-"""Features turned to their own axes: one diagonalisation, then every ridge solve is a scaling.
+"""Gram matrices and their eigenvectors: coordinates in which least squares is a scaling.
 
-With ``X'X = B diag(squared) B'`` a ridge system is diagonal in the coordinates ``C = B'W``, and
-the Frobenius and nuclear norms do not notice the turn. Only the smaller of ``X'X`` and ``XX'``
-is ever made, and sparse rows stay sparse.
+With ``X'X = B diag(squared) B'`` a ridge system is diagonal in the coordinates ``C = B'W``, and the Frobenius and
+nuclear norms of W and C are equal. Only the smaller of ``X'X`` and ``XX'`` is ever formed, and sparse rows stay sparse.
 """
 
 from dataclasses import dataclass
@@ -12,25 +11,41 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.numerics.products import as_dense
 
-__all__ = ["Rotation", "ShiftedRows", "add_constant_column", "smaller_gram", "spectral_norm"]
+__all__ = [
+    "CenteredRows",
+    "ShiftedRows",
+    "ThinSVD",
+    "add_constant_column",
+    "centered_rows",
+    "eigenpairs",
+    "smaller_gram",
+    "spectral_norm",
+]
 
-# Directions with less than this share of the largest eigenvalue cannot be told from rounding.
-_NULL = 1e-11
+_NULL = 20 * float(np.finfo(np.float64).eps)
+"""Times the size of a matrix: eigenvalues below this share of the largest cannot be told from rounding."""
 _MAX_SIDE = 15_000
+"""Largest Gram matrix that is formed (1.8 GB)."""
+_MAX_CENTERED_SIDE = 2500
+"""Largest Gram matrix that `centered_rows` diagonalises; beyond, its users are faster without."""
+_DENSE_PAYS = 1 / 30
+"""Share of non-zero cells from which a dense product is as fast as a sparse one."""
+_MAX_CELLS = 10_000_000
+"""Sparse rows are not made dense beyond this size."""
 
 
 @dataclass(frozen=True)
 class ShiftedRows:
-    """Sparse rows that all have the same dense row added: ``X + 1 shift'``, never made dense.
+    """Sparse rows that all have the same dense row added, ``X + 1 shift'``, without making them dense.
 
-    It knows the products that :class:`Rotation` needs: ``rows @ M``, ``rows.T @ M`` and Grams.
+    Supports the products that :class:`ThinSVD` needs: ``rows @ M``, ``rows.T @ M`` and Gram matrices.
 
     Parameters
     ----------
-    X : CSR array of shape (n_rows, n_features)
+    X : CSR array of shape (n_samples, n_features)
     shift : array of shape (n_features,)
 
     Examples
@@ -50,12 +65,12 @@ class ShiftedRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and features."""
-        n_rows, n_features = self.X.shape
-        return n_rows, n_features
+        n_samples, n_features = self.X.shape
+        return n_samples, n_features
 
     @cached_property
     def T(self) -> "_ShiftedColumns":
-        """The transpose, good for products only."""
+        """The transpose, for products only."""
         return _ShiftedColumns(self.X.T.tocsr(), self.shift)
 
     def __matmul__(self, M: FloatArray) -> FloatArray:
@@ -102,7 +117,7 @@ def smaller_gram(X: Any) -> FloatArray:
 
     Parameters
     ----------
-    X : dense array, CSR array or ShiftedRows of shape (n_rows, n_features)
+    X : dense array, CSR array or ShiftedRows of shape (n_samples, n_features)
 
     Examples
     --------
@@ -111,11 +126,11 @@ def smaller_gram(X: Any) -> FloatArray:
     >>> smaller_gram(np.array([[3.0, 4.0]]))
     array([[25.]])
     """
-    n_rows, n_features = X.shape
-    of_rows = n_rows < n_features
-    if min(n_rows, n_features) > _MAX_SIDE:
+    n_samples, n_features = X.shape
+    of_rows = n_samples < n_features
+    if min(n_samples, n_features) > _MAX_SIDE:
         raise ValueError(
-            f"X has {n_rows} rows and {n_features} features: this method diagonalises the smaller of the two Gram "
+            f"X has {n_samples} rows and {n_features} features: this method needs the smaller of the two Gram "
             f"matrices, which may have at most {_MAX_SIDE} rows. Reduce the features first, for instance with "
             "sklearn.decomposition.TruncatedSVD in a Pipeline."
         )
@@ -124,56 +139,78 @@ def smaller_gram(X: Any) -> FloatArray:
     return np.asarray(as_dense(X @ X.T if of_rows else X.T @ X), dtype=np.float64)
 
 
-class Rotation:
-    """The thin singular value decomposition of X, applied without ever forming more than needed.
-
-    Writing ``X = A diag(sqrt(squared)) B'`` with rank r: `coordinates` C (r x q) stand for the
-    coefficients ``W = B C``.
-
-    Parameters
-    ----------
-    X : dense array, CSR array or ShiftedRows of shape (n_rows, n_features)
-
-    Attributes
-    ----------
-    squared : array of shape (r,)
-        The squared singular values of X, smallest first, without those that are nothing but
-        rounding.
+def eigenpairs(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues, smallest first, and eigenvectors of a Gram matrix, without those that are only rounding.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import Rotation
+    >>> from pmlkit.numerics.spectral import eigenpairs
+    >>> eigenpairs(np.array([[2.0, 2.0], [2.0, 2.0]]))[0]
+    array([4.])
+    """
+    # numpy's, not scipy's: it releases the interpreter's lock, so that other threads can run meanwhile.
+    values, vectors = np.linalg.eigh(gram)
+    first = int(np.searchsorted(values, _NULL * len(values) * max(float(values[-1]), 0.0), side="right"))
+    return values[first:], vectors[:, first:]
+
+
+class ThinSVD:
+    """The thin singular value decomposition of X, applied without forming more of it than needed.
+
+    With ``X = A diag(sqrt(squared)) B'`` of rank r, `coordinates` C of shape (r, n_labels) stand for the coefficients
+    ``W = B C``.
+
+    Parameters
+    ----------
+    X : dense array, CSR array or ShiftedRows of shape (n_samples, n_features)
+
+    Attributes
+    ----------
+    squared : array of shape (r,)
+        The squared singular values of X, smallest first, without those that are only rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.spectral import ThinSVD
     >>> X = np.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]])
-    >>> Rotation(X).squared
+    >>> ThinSVD(X).squared
     array([ 4., 25.])
     """
 
     def __init__(self, X: Any) -> None:
-        squared, vectors = linalg.eigh(smaller_gram(X), driver="evd", overwrite_a=True, check_finite=False)
-        kept = squared > _NULL * max(squared[-1], 0.0)
-        self.squared: FloatArray = squared[kept]
+        self.squared, self._vectors = eigenpairs(smaller_gram(X))
         self._X = X
         self._wide = X.shape[0] < X.shape[1]
-        self._vectors: FloatArray = vectors[:, kept]
 
     @cached_property
-    def _turned(self) -> FloatArray | None:
-        """``X B``: for dense rows it costs no more memory than X, and saves a product a step."""
+    def rotated(self) -> FloatArray:
+        """``X B``, dense."""
         if self._wide:
             return np.asarray(self._vectors * np.sqrt(self.squared))
-        return np.asarray(self._X @ self._vectors) if isinstance(self._X, np.ndarray) else None
+        return np.asarray(self._X @ self._vectors)
+
+    @property
+    def right(self) -> FloatArray:
+        """The right singular vectors B."""
+        return np.asarray(self._X.T @ (self._vectors / np.sqrt(self.squared))) if self._wide else self._vectors
+
+    @property
+    def _rotated_is_small(self) -> bool:
+        """Whether `rotated` takes no more memory than X; it saves a product each time."""
+        return self._wide or isinstance(self._X, np.ndarray)
 
     def scores(self, coordinates: FloatArray) -> FloatArray:
         """Return ``X W`` of the coefficients ``W = B C``."""
-        if self._turned is not None:
-            return np.asarray(self._turned @ coordinates)
+        if self._rotated_is_small:
+            return np.asarray(self.rotated @ coordinates)
         return np.asarray(self._X @ (self._vectors @ coordinates))
 
     def project(self, U: FloatArray) -> FloatArray:
         """Return ``B' X' U``."""
-        if self._turned is not None:
-            return np.asarray(self._turned.T @ U)
+        if self._rotated_is_small:
+            return np.asarray(self.rotated.T @ U)
         return np.asarray(self._vectors.T @ (self._X.T @ U))
 
     def coefficients(self, coordinates: FloatArray) -> FloatArray:
@@ -189,6 +226,89 @@ class Rotation:
             return np.asarray((rhs - self._X.T @ inner) / penalty)
         shrink = self.squared / (self.squared + penalty)
         return np.asarray((rhs - self._vectors @ (shrink[:, None] * (self._vectors.T @ rhs))) / penalty)
+
+
+@dataclass(frozen=True)
+class CenteredRows:
+    """Rows minus their mean, in orthogonal coordinates where these are cheap to compute.
+
+    Centring does not change a linear model with an unpenalised intercept, and a rotation does not change a Euclidean
+    penalty; both improve the condition number that a solver meets.
+
+    Attributes
+    ----------
+    rows : array or ShiftedRows of shape (n_samples, n_axes)
+        Supports ``rows @ M`` and ``rows.T @ M``.
+    squared : array of shape (n_axes,)
+        Sums of squares of the columns of `rows`.
+    mean : array of shape (n_features,)
+        Mean of the given rows.
+    basis : array of shape (n_features, n_axes) or None
+        The axes; None where they are the given ones.
+    """
+
+    rows: Any
+    squared: FloatArray
+    mean: FloatArray
+    basis: FloatArray | None
+
+    def take(self, chosen: IntArray) -> Any:
+        """Return some of the rows."""
+        if isinstance(self.rows, ShiftedRows):
+            return ShiftedRows(self.rows.X[chosen], self.rows.shift)
+        return self.rows[chosen]
+
+    def as_given(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the same linear model for the rows as they were given.
+
+        Parameters
+        ----------
+        coef : array of shape (n_axes, n_labels)
+        intercept : array of shape (n_labels,)
+
+        Returns
+        -------
+        coef : array of shape (n_features, n_labels)
+        intercept : array of shape (n_labels,)
+        """
+        if self.basis is not None:
+            coef = np.asarray(self.basis @ coef)
+        return coef, np.asarray(intercept - self.mean @ coef)
+
+
+def centered_rows(X: Features) -> CenteredRows:
+    """Centre rows, and rotate them to the eigenvectors of their Gram matrix unless that is large.
+
+    Sparse rows stay sparse, with the mean subtracted in products only, unless they are so small and dense that
+    products with the rotated rows cost no more.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.spectral import centered_rows
+    >>> centered = centered_rows(np.array([[1.0, 5.0, 2.0], [3.0, 5.0, 2.0]]))
+    >>> centered.rows.shape, centered.squared
+    ((2, 1), array([2.]))
+    """
+    X = X.astype(np.float64, copy=False)
+    mean = np.asarray(X.mean(axis=0))
+    if sparse.issparse(X) and not _rotating_pays(X):
+        squared = np.asarray(X.multiply(X).sum(axis=0)) - X.shape[0] * mean**2
+        return CenteredRows(ShiftedRows(X, -mean), np.maximum(squared, 0.0), mean, None)
+    rows = (X.toarray() if sparse.issparse(X) else X) - mean
+    if min(rows.shape) > _MAX_CENTERED_SIDE:
+        return CenteredRows(rows, np.einsum("ij,ij->j", rows, rows), mean, None)
+    svd = ThinSVD(rows)
+    return CenteredRows(svd.rotated, svd.squared, mean, svd.right)
+
+
+def _rotating_pays(X: CSR) -> bool:
+    n_cells = X.shape[0] * min(X.shape)
+    return min(X.shape) <= _MAX_CENTERED_SIDE and n_cells <= _MAX_CELLS and bool(X.nnz >= _DENSE_PAYS * n_cells)
 
 
 def spectral_norm(A: FloatArray) -> float:

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from pmlkit.methods.low_rank.low_rank_sparse import Penalties, _dual_value, split_low_rank_sparse
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
-from pmlkit.numerics.spectral import Rotation
+from pmlkit.numerics.spectral import ThinSVD
 
 SETTINGS = ("g0.01_b0.1_e1", "g1_b1_e0.1", "g0.1_b0.1_e0.1", "g0.1_b0.5_e0.3")
 
@@ -51,7 +51,7 @@ def test_the_stored_optima_are_reached(oracle, setting):
     stored = json.loads((oracle.folder / "pmllrs_convex_meta.json").read_text())[setting]
     X, Y = oracle.X, oracle.Y.astype(float)
     penalties = Penalties(stored["gamma_W"], stored["beta_U"], stored["eta_V"])
-    rotation = Rotation(X)
+    rotation = ThinSVD(X)
     found = split_low_rank_sparse(rotation, Y, penalties, tol=1e-8, max_iter=2000)
     assert found.gap <= 1e-8
     assert_allclose(found.objective[-1], stored["obj"], rtol=1e-7)
@@ -67,7 +67,7 @@ def test_the_stored_optima_are_reached(oracle, setting):
 def test_same_solution_as_a_plain_method(shape):
     X, Y = _problem(*shape)
     penalties = Penalties(0.5, 0.4, 0.3)
-    rotation = Rotation(X)
+    rotation = ThinSVD(X)
     found = split_low_rank_sparse(rotation, Y, penalties, tol=1e-10, max_iter=5000)
     W, U = _plain_multipliers(X, Y, penalties)
     assert_allclose(found.objective[-1], _objective(X, Y, W, U, penalties), rtol=1e-6)
@@ -83,7 +83,7 @@ positive = st.floats(0.02, 5.0)
 def test_any_setting_reaches_its_gap(lam_w, lam_u, lam_v, box, seed):
     X, Y = _problem(seed=seed)
     penalties = Penalties(lam_w, lam_u, lam_v, box)
-    found = split_low_rank_sparse(Rotation(X), Y, penalties, tol=1e-6, max_iter=3000)
+    found = split_low_rank_sparse(ThinSVD(X), Y, penalties, tol=1e-6, max_iter=3000)
     assert found.gap <= 1e-6
     assert np.isfinite(found.objective).all()
 
@@ -94,7 +94,7 @@ def test_the_dual_value_is_below_every_objective(box, seed, size):
     X, Y = _problem(seed=seed % 7)
     rng = np.random.default_rng(seed)
     penalties = Penalties(0.7, 0.5, 0.4, box)
-    bound = _dual_value(Rotation(X), Y, penalties, size * rng.normal(size=Y.shape), size * rng.normal(size=Y.shape))
+    bound = _dual_value(ThinSVD(X), Y, penalties, size * rng.normal(size=Y.shape), size * rng.normal(size=Y.shape))
     noise = rng.random(Y.shape) * Y if box else rng.normal(size=Y.shape)
     W = np.linalg.lstsq(X, Y - noise, rcond=None)[0] * rng.random()
     assert bound <= _objective(X, Y, W, Y - noise, penalties)
@@ -102,8 +102,8 @@ def test_the_dual_value_is_below_every_objective(box, seed, size):
 
 def test_the_box_confines_the_noise():
     X, Y = _problem()
-    free = split_low_rank_sparse(Rotation(X), Y, Penalties(0.3, 0.2, 0.1), tol=1e-7, max_iter=3000)
-    boxed = split_low_rank_sparse(Rotation(X), Y, Penalties(0.3, 0.2, 0.1, box=True), tol=1e-7, max_iter=3000)
+    free = split_low_rank_sparse(ThinSVD(X), Y, Penalties(0.3, 0.2, 0.1), tol=1e-7, max_iter=3000)
+    boxed = split_low_rank_sparse(ThinSVD(X), Y, Penalties(0.3, 0.2, 0.1, box=True), tol=1e-7, max_iter=3000)
     noise = Y - boxed.truth
     assert noise.min() >= 0.0
     assert (noise <= Y).all()
@@ -114,7 +114,7 @@ def test_the_box_confines_the_noise():
 
 def test_it_stops_when_asked():
     X, Y = _problem()
-    found = split_low_rank_sparse(Rotation(X), Y, Penalties(0.3, 0.2, 0.1), tol=0.0, on_check=lambda: True)
+    found = split_low_rank_sparse(ThinSVD(X), Y, Penalties(0.3, 0.2, 0.1), tol=0.0, on_check=lambda: True)
     assert found.n_iter == 10
     assert len(found.objective) == 1
     assert found.gap > 0

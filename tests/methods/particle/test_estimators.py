@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
@@ -122,3 +123,15 @@ def test_a_pair_without_rows_counts_for_neither_label():
     scores = model.decision_function(X)
     # Labels 1 and 2 always come together: no machine can tell them apart, and none is preferred.
     assert_allclose(scores[:, 1], scores[:, 2])
+
+
+@BOTH
+def test_features_of_large_values_end_with_one_warning(method):
+    """Without the limit, these 30 rows take minutes (libsvm, and no interrupt)."""
+    rng = np.random.default_rng(0)
+    X, Y = 1e4 * rng.normal(size=(30, 6)), (rng.random((30, 4)) < 0.5).astype(int)
+    Y[~Y.any(axis=1), 0] = 1
+    with pytest.warns(ConvergenceWarning, match="standard deviation") as caught:
+        model = method().fit(X, Y)
+    assert len(caught) == 1
+    assert np.isfinite(model.decision_function(X)).all()

@@ -3,6 +3,7 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from pmlkit.methods.particle import pairwise
@@ -102,3 +103,25 @@ def test_number_of_labels_is_recovered(n_labels):
     blank = np.zeros(n_machines)
     machines = pairwise.PairwiseMachines(np.zeros((0, 1)), sparse.csr_array((0, n_machines)), blank, blank)
     assert machines.n_labels == n_labels
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_machines_that_do_not_converge_are_trained_on_scaled_features(oracle, credible, container):
+    """At this scale libsvm would run for minutes; scaled columns make the units of the features irrelevant."""
+    candidate, units = oracle.Y > 0, np.logspace(4, 6, oracle.X.shape[1])
+    with pytest.warns(ConvergenceWarning) as caught:
+        machines = fit_pairwise_machines(container(oracle.X * units), credible, candidate, max_iter=20_000)
+    assert len(caught) == 1
+    assert "divided by their standard deviation" in str(caught[0].message)
+    scale = oracle.X.std(axis=0)
+    expected = votes_one_by_one(oracle.X / scale, credible, candidate, oracle.X_test / scale)
+    votes, virtual = weighted_votes(machines, oracle.X_test * units)
+    assert_allclose(votes, expected[0], atol=1e-12)
+    assert_allclose(virtual, expected[1], atol=1e-12)
+
+
+def test_machines_that_never_converge_are_counted_in_one_warning(oracle, credible):
+    with pytest.warns(ConvergenceWarning, match=r"\d+ of \d+ still did not converge: raise max_iter") as caught:
+        machines = fit_pairwise_machines(oracle.X, credible, oracle.Y > 0, max_iter=2)
+    assert len(caught) == 1
+    assert np.isfinite(machines.bias).all()

@@ -17,7 +17,7 @@ from pmlkit.methods.pml_lfc import similarity
 
 SIMILARITIES = ["both", "features", "labels"]
 ROW_SUMS = ["penalty", "simplex"]
-exact = PMLLFC(tol=0, w_tol=1e-12, random_state=0)
+exact = PMLLFC.as_printed(tol=0, w_tol=1e-12, random_state=0)
 
 
 def with_params(**params):
@@ -42,7 +42,7 @@ class TestStoredNumbers:
     def test_printed_bandwidth(self, oracle):
         model = with_params(row_sum_weight=1.0, bandwidth="paper", normalize=None).fit(oracle.X, oracle.Y)
         assert_allclose(model.label_confidence_.toarray(), oracle.load("lfc_paper_P"), atol=1e-8)
-        assert_allclose(model.coef_, oracle.load("lfc_paper_W"), atol=1e-7)
+        assert_allclose(model.coef_.T, oracle.load("lfc_paper_W"), atol=1e-7)
         assert_allclose(model.decision_function(oracle.X_test), oracle.load("lfc_paper_scores_test"), atol=1e-7)
         history = json.loads((oracle.folder / "lfc_meta.json").read_text())["lfc_paper"]["history"]
         assert_allclose(model.objective_[:-1], [half["total"] for half in history], rtol=1e-6)
@@ -53,7 +53,7 @@ class TestStoredNumbers:
         model.fit(append_ones(oracle.X), oracle.Y)
         assert_allclose(model.bandwidth_, 1.1729372665203217, rtol=1e-12)
         assert_allclose(model.label_confidence_.toarray(), oracle.load("lfc_mean_P"), atol=1e-7)
-        assert_allclose(model.coef_, oracle.load("lfc_mean_W"), atol=1e-6)
+        assert_allclose(model.coef_.T, oracle.load("lfc_mean_W"), atol=1e-6)
 
 
 class TestAgainstThePlainReference:
@@ -65,7 +65,7 @@ class TestAgainstThePlainReference:
         model = with_params(alpha=3.0, similarity=compare, row_sum=row_sum, normalize=None).fit(X, Y)
         P, W = reference.pml_lfc(X, Y, alpha=3.0, beta=10.0, lam=10.0, similarity=compare, width=width, row_sum=row_sum)
         assert_allclose(model.label_confidence_.toarray(), np.minimum(P, 1.0), rtol=1e-7, atol=1e-9)
-        assert_allclose(model.coef_, W, atol=1e-7)
+        assert_allclose(model.coef_.T, W, atol=1e-7)
         A = reference.similarity_matrix(X, Y, compare, width)
         lam = 10.0 if row_sum == "penalty" else 0.0
         assert_allclose(model.objective_[-1], reference.objective(X, Y, A, W, P, 3.0, 10.0, lam), rtol=1e-9)
@@ -96,7 +96,7 @@ class TestAgainstThePlainReference:
             n_inner=400,
         )
         assert_allclose(model.label_confidence_.toarray(), np.minimum(P, 1.0), atol=1e-6 * P.max())
-        assert_allclose(model.coef_, W, atol=1e-4 * np.abs(W).max())
+        assert_allclose(model.coef_.T, W, atol=1e-4 * np.abs(W).max())
 
 
 class TestObjective:
@@ -141,6 +141,31 @@ class TestObjective:
     def test_certificate_holds(self):
         X, Y = small_problem()
         assert PMLLFC(w_tol=1e-7).fit(X, Y).optimality_gap_ <= 1e-7
+
+
+class TestSettings:
+    def test_the_defaults_are_the_recommended_setting(self, oracle):
+        """An intercept, an alpha that does not depend on scale, and a threshold that follows a row's scores."""
+        given = PMLLFC(fit_intercept=True, alpha_scale="frobenius", threshold="size", random_state=0)
+        assert_array_equal(
+            PMLLFC(random_state=0).fit(oracle.X, oracle.Y).predict(oracle.X_test),
+            given.fit(oracle.X, oracle.Y).predict(oracle.X_test),
+        )
+        assert PMLLFC().get_params() == given.set_params(random_state=None).get_params()
+
+    def test_as_printed_equals_the_plain_reference(self):
+        """Equation by equation: no intercept, and alpha as it is."""
+        X, Y = small_problem()
+        model = PMLLFC.as_printed(alpha=3.0, normalize=None, tol=0, w_tol=1e-12).fit(X, Y)
+        width = reference.mean_distance(X)
+        P, W = reference.pml_lfc(X, Y, alpha=3.0, beta=10.0, lam=10.0, similarity="both", width=width)
+        assert_allclose(model.label_confidence_.toarray(), np.minimum(P, 1.0), rtol=1e-7, atol=1e-9)
+        assert_allclose(model.decision_function(X), X @ W, atol=1e-7)
+        assert_array_equal(model.intercept_, 0.0)
+
+    def test_as_printed_takes_parameters(self):
+        model = PMLLFC.as_printed(fit_intercept=True, beta=2.0)
+        assert (model.fit_intercept, model.beta, model.alpha_scale) == (True, 2.0, "paper")
 
 
 class TestOptions:
@@ -213,7 +238,7 @@ class TestOptions:
         model = with_params(fit_intercept=True, normalize=None, max_iter=1, beta=0.0, row_sum_weight=0.0).fit(X, Y)
         P = model.label_confidence_.toarray()
         W = reference.predictor_step(X - X.mean(axis=0), P - P.mean(axis=0), 10.0, np.zeros((8, 5)), 20_000, 1e-13)
-        assert_allclose(model.coef_, W, atol=1e-6)
+        assert_allclose(model.coef_.T, W, atol=1e-6)
         assert_allclose(model.intercept_, P.mean(axis=0) - X.mean(axis=0) @ W, atol=1e-6)
 
     @pytest.mark.parametrize("shape", [(50, 8), (20, 30)])
@@ -277,5 +302,5 @@ class TestAwkwardData:
         Y = (rng.random((300, 4)) < 0.4).astype(int)
         Y[~Y.any(axis=1), 0] = 1
         model = PMLLFC(random_state=0).fit(X, Y)
-        assert model.coef_.shape == (100_000, 4)
+        assert model.coef_.shape == (4, 100_000)
         assert model.decision_function(X).shape == (300, 4)

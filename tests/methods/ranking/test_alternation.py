@@ -8,7 +8,7 @@ from pmlkit.methods.ranking.alternation import alternate
 from pmlkit.methods.ranking.convex import LabelCorrelation
 from pmlkit.methods.ranking.pml_lc import candidate_similarity
 from pmlkit.metrics import average_precision
-from pmlkit.numerics.centered import centered_rows
+from pmlkit.numerics.spectral import centered_rows
 
 
 def test_a_callback_ends_it():

@@ -20,7 +20,7 @@ from pmlkit.methods.ranking.convex import (
 )
 from pmlkit.methods.ranking.pml_lc import candidate_similarity
 from pmlkit.methods.ranking.solver import solve_ranking_svm
-from pmlkit.numerics.centered import centered_rows
+from pmlkit.numerics.spectral import centered_rows
 
 
 def _problem(n_rows=12, n_features=3, n_labels=4, seed=0):

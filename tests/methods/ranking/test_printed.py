@@ -13,7 +13,7 @@ from pmlkit.methods.ranking.pml_fp import prototype_distances
 from pmlkit.methods.ranking.pml_lc import co_occurrence
 from pmlkit.methods.ranking.printed import PrintedProblem, best_confidences, best_correlated_confidences
 from pmlkit.methods.ranking.solver import solve_ranking_svm
-from pmlkit.numerics.centered import centered_rows
+from pmlkit.numerics.spectral import centered_rows
 
 
 def _candidates(rng, n_rows, n_labels):

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from pmlkit.methods.ranking.hinge import candidate_cost, pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
-from pmlkit.numerics.centered import centered_rows
+from pmlkit.numerics.spectral import centered_rows
 
 
 def _problem(seed=0, n_rows=40, n_features=5, n_labels=4):
@@ -99,7 +99,7 @@ def test_the_form_of_the_features_does_not_matter(shape, monkeypatch):
         return features.as_given(solution.coef, solution.intercept)
 
     turned = fitted(X)
-    monkeypatch.setattr("pmlkit.numerics.centered._MAX_SIDE", 0)
+    monkeypatch.setattr("pmlkit.numerics.spectral._MAX_CENTERED_SIDE", 0)
     for rows in (X, sparse.csr_array(X)):
         coef, intercept = fitted(rows)
         assert_allclose(coef, turned[0], atol=1e-4)

@@ -1,4 +1,9 @@
-"""The paper of PML-LFC: its figures, its grid, and what our runs say about them.
+"""The paper of PML-LFC: its figures, its experiments, and how our results compare.
 
 T. Yu, G. Yu, J. Wang and M. Guo, "Partial Multi-label Learning with Label and Feature Collaboration", DASFAA 2020.
 """
+
+from pmlkit.bench.paper.experiments import Experiments, embedded_experiments, paper_experiments
+from pmlkit.bench.paper.reproduction import Reproduction, reproduce
+
+__all__ = ["Experiments", "Reproduction", "embedded_experiments", "paper_experiments", "reproduce"]

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pmlkit._measures import FIVE, Measure
+from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import IntArray
-from pmlkit.bench.paper.facts import LFC, RIVALS, TABLE_2_RATIO, contradictions, table, table_3_faults
+from pmlkit.bench.paper.printed import LFC, RIVALS, TABLE_2_RATIO, contradictions, table, table_3_faults
 from pmlkit.bench.results import Results, collect
 from pmlkit.bench.statistics import PairedTests
 from pmlkit.bench.summary import compare
@@ -47,7 +47,7 @@ class Figure:
     """
 
     data: str
-    measure: Measure
+    metric: MetricInfo
     method: str
     ours: tuple[float, float]
     theirs: tuple[float, float]
@@ -68,13 +68,13 @@ class SizeFigure:
 
 @dataclass(frozen=True)
 class TestCounts:
-    """Wins, ties and losses of PML-LFC against a rival by one measure (None: by all five), as in table 3.
+    """Wins, ties and losses of PML-LFC against a rival by one metric (None: by all five), as in table 3.
 
     `better_means`: in how many of the `n_means` cases that both have, tested or not, PML-LFC has the better mean.
     """
 
     rival: str
-    measure: Measure | None
+    metric: MetricInfo | None
     ours: tuple[int, int, int]
     theirs: tuple[int, ...]
     better_means: int
@@ -118,40 +118,40 @@ def compare_table_2(results: Results, data: Sequence[str]) -> list[Figure]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from pmlkit._measures import FIVE
+    >>> from pmlkit._metric_info import FIVE
     >>> from pmlkit.bench.paper.comparison import compare_table_2, main_results
     >>> cell = {"data": "scene", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
-    >>> cell |= {"method": "PML-LFC", **{measure.key: 0.1 for measure in FIVE}}
+    >>> cell |= {"method": "PML-LFC", **{metric.key: 0.1 for metric in FIVE}}
     >>> figures = compare_table_2(main_results(pd.DataFrame([cell])), ["scene"])
-    >>> [(one.measure.name, one.verdict) for one in figures if one.method == "PML-LFC"][:2]
+    >>> [(one.metric.name, one.verdict) for one in figures if one.method == "PML-LFC"][:2]
     [('Hamming loss', 'better'), ('ranking loss', 'same')]
     """
-    printed = table(2).set_index(["data", "measure", "method"])[["mean", "deviation"]]
-    doubts = {(one.data, one.measure, one.method): one.reason for one in contradictions()}
+    printed = table(2).set_index(["data", "metric", "method"])[["mean", "deviation"]]
+    doubts = {(one.data, one.metric, one.method): one.reason for one in contradictions()}
     figures = []
     for name in data:
         case = find_case(results, name)
-        for measure in FIVE:
-            means, deviations = results.mean(measure.key), results.deviation(measure.key)
+        for metric in FIVE:
+            means, deviations = results.mean(metric.key), results.deviation(metric.key)
             for m, method in enumerate(results.methods):
-                key = (name, measure.key, method)
+                key = (name, metric.key, method)
                 ours = (math.nan, math.nan) if case is None else (float(means[case, m]), float(deviations[case, m]))
                 theirs = (math.nan, math.nan)
                 if key in printed.index:
                     theirs = float(printed.loc[key, "mean"]), float(printed.loc[key, "deviation"])
-                verdict = _verdict(ours, theirs, measure, key in doubts)
-                figures.append(Figure(name, measure, method, ours, theirs, verdict, doubts.get(key, "")))
+                verdict = _verdict(ours, theirs, metric, key in doubts)
+                figures.append(Figure(name, metric, method, ours, theirs, verdict, doubts.get(key, "")))
     return figures
 
 
-def _verdict(ours: tuple[float, float], theirs: tuple[float, float], measure: Measure, is_doubtful: bool) -> Verdict:
+def _verdict(ours: tuple[float, float], theirs: tuple[float, float], metric: MetricInfo, is_doubtful: bool) -> Verdict:
     if math.isnan(ours[0]):
         return "no result"
     if math.isnan(theirs[0]):
         return "no figure"
     if is_doubtful:
         return "inconsistent"
-    gain = round(theirs[0] - ours[0] if measure.lower_is_better else ours[0] - theirs[0], 3)
+    gain = round(theirs[0] - ours[0] if metric.lower_is_better else ours[0] - theirs[0], 3)
     if abs(gain) <= max(TOLERANCE, theirs[1]):
         return "same"
     return "better" if gain > 0 else "worse"
@@ -170,28 +170,28 @@ def compare_table_3(results: Results, level: float = 0.05) -> list[TestCounts]:
     Returns
     -------
     counts : list of TestCounts
-        For each rival the five measures, then their total. The verdict compares shares of wins: the same within five
+        For each rival the five metrics, then their total. The verdict compares shares of wins: the same within five
         points; there is none with fewer than five repeats. Where the paper counts tests that it cannot have made, its
         figures are inconsistent.
     """
-    printed = table(3).set_index(["measure", "rival"])
+    printed = table(3).set_index(["metric", "rival"])
     doubtful = {rival for rival in RIVALS for fault in table_3_faults() if fault.startswith(rival)}
     lfc = results.methods.index(LFC)
-    tests = {measure.key: compare(results, measure, lfc, level) for measure in FIVE}
+    tests = {metric.key: compare(results, metric, lfc, level) for metric in FIVE}
     counts = []
     for m, rival in enumerate(results.methods):
         if rival == LFC:
             continue
         outcomes = {key: _outcomes(test, m) for key, test in tests.items()}
         outcomes["total"] = np.sum(list(outcomes.values()), axis=0)
-        for measure in (*FIVE, None):
-            key = "total" if measure is None else measure.key
+        for metric in (*FIVE, None):
+            key = "total" if metric is None else metric.key
             wins, ties, losses, better, n_means = (int(number) for number in outcomes[key])
             theirs = tuple(int(number) for number in printed.loc[(key, rival), ["wins", "ties", "losses"]])
             verdict: Verdict = "no result"
             if results.n_repeats >= ENOUGH_REPEATS:
                 verdict = _share_verdict((wins, ties, losses), theirs, rival in doubtful)
-            counts.append(TestCounts(rival, measure, (wins, ties, losses), theirs, better, n_means, verdict))
+            counts.append(TestCounts(rival, metric, (wins, ties, losses), theirs, better, n_means, verdict))
     return counts
 
 

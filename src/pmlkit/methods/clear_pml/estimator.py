@@ -82,7 +82,7 @@ class ClearPML(BasePML):
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has exactly one. "auto" takes "single" only where
         it makes the held-out best label a candidate clearly more often.
-    threshold : {"hamming", "f1", "cardinality", "at_least_one", "size"} or float, default="hamming"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
 
@@ -127,6 +127,8 @@ class ClearPML(BasePML):
     """
 
     _uses_unlabelled: ClassVar[bool] = True
+
+    _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,

@@ -101,11 +101,11 @@ class DRAMA(BasePML):
     max_rows : int, default=20_000
         The most rows with candidates that `fit` accepts: a support vector regression takes time that
         grows with their square, for each label.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default=0.0
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.0
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses 0.
-    random_state : int, Generator, RandomState or None, default=0
-        Which of several equally good splits a tree takes.
+    random_state : int, Generator, RandomState or None, default=None
+        Chooses between equally good splits of a tree.
     n_jobs : int, optional
         Labels regressed at once, as in scikit-learn.
 
@@ -180,7 +180,7 @@ class DRAMA(BasePML):
         max_iter: int = 2000,
         max_rows: int = 20_000,
         threshold: str | float = 0.0,
-        random_state: RandomState = 0,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors

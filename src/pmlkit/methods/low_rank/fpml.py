@@ -206,7 +206,7 @@ class FPML(BasePML):
         Rounds at the most.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this share.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes

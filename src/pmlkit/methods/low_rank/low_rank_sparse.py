@@ -15,7 +15,7 @@ from scipy import linalg
 
 from pmlkit._typing import FloatArray
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
-from pmlkit.numerics.spectral import Rotation, spectral_norm
+from pmlkit.numerics.spectral import ThinSVD, spectral_norm
 
 __all__ = ["LowRankSparse", "Penalties", "split_low_rank_sparse"]
 
@@ -42,7 +42,7 @@ class LowRankSparse:
     Attributes
     ----------
     coordinates : array of shape (r, n_labels)
-        W in the coordinates of the rotation.
+        W in the coordinates of the svd.
     truth : array of shape (n_rows, n_labels)
         U. Where it equals Y, it does so exactly.
     objective : array
@@ -82,7 +82,7 @@ class _Copy:
 
 
 def split_low_rank_sparse(
-    rotation: Rotation,
+    svd: ThinSVD,
     Y: FloatArray,
     penalties: Penalties,
     *,
@@ -93,12 +93,12 @@ def split_low_rank_sparse(
     """Minimise the objective by the alternating direction method of multipliers.
 
     W and U are one block, solved for jointly; the copies that carry the two nuclear norms and the
-    sparse noise are the other. In the coordinates of the rotation the joint solve is a scaling,
+    sparse noise are the other. In the coordinates of the svd the joint solve is a scaling,
     so that the step sizes can follow the residuals for nothing.
 
     Parameters
     ----------
-    rotation : Rotation of X
+    svd : ThinSVD of X
     Y : array of shape (n_rows, n_labels)
     penalties : Penalties
     max_iter : int, default=1000
@@ -111,14 +111,14 @@ def split_low_rank_sparse(
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.low_rank.low_rank_sparse import Penalties, split_low_rank_sparse
-    >>> from pmlkit.numerics.spectral import Rotation
+    >>> from pmlkit.numerics.spectral import ThinSVD
     >>> X = np.repeat(np.eye(2), 4, axis=0)
     >>> Y = X.copy()
     >>> Y[7, 0] = 1.0  # the three rows like it do not have label 0
-    >>> split_low_rank_sparse(Rotation(X), Y, Penalties(0.1, 0.1, 0.3)).truth[7].round(1)
+    >>> split_low_rank_sparse(ThinSVD(X), Y, Penalties(0.1, 0.1, 0.3)).truth[7].round(1)
     array([0.4, 1. ])
     """
-    low_w, low_u, clean = _Copy(np.zeros((len(rotation.squared), Y.shape[1]))), _Copy(Y), _Copy(Y)
+    low_w, low_u, clean = _Copy(np.zeros((len(svd.squared), Y.shape[1]))), _Copy(Y), _Copy(Y)
     nuclear_w = nuclear_u = 0.0
 
     def shrink_w(A: FloatArray) -> FloatArray:
@@ -137,15 +137,15 @@ def split_low_rank_sparse(
         amount = penalties.lam_v / step_u
         return Y - (np.clip(Y - A - amount, 0.0, Y) if penalties.box else soft_threshold(Y - A, amount))
 
-    squared = rotation.squared[:, None]
+    squared = svd.squared[:, None]
     step_w, step_u = float(np.sqrt(squared.max(initial=0.0) * squared.mean())) if squared.size else 1.0, 1.0
     bound, gap, next_balance = -np.inf, np.inf, _CHECK_EVERY
     objective: list[float] = []
     for n_iter in range(1, max_iter + 1):
         middle = (low_u.pull + clean.pull) / 2.0
         weight = 2.0 * step_u / (1.0 + 2.0 * step_u)
-        W = (weight * rotation.project(middle) + step_w * low_w.pull) / (weight * squared + step_w)
-        scores = rotation.scores(W)
+        W = (weight * svd.project(middle) + step_w * low_w.pull) / (weight * squared + step_w)
+        scores = svd.scores(W)
         U = (scores + 2.0 * step_u * middle) / (1.0 + 2.0 * step_u)
         low_w.follow(W, shrink_w)
         low_u.follow(U, shrink_u)
@@ -158,13 +158,13 @@ def split_low_rank_sparse(
             truth, nuclear_truth = low_u.value, nuclear_u
         objective.append(
             float(
-                0.5 * linalg.norm(rotation.scores(low_w.value) - truth) ** 2
+                0.5 * linalg.norm(svd.scores(low_w.value) - truth) ** 2
                 + penalties.lam_w * nuclear_w
                 + penalties.lam_u * nuclear_truth
                 + penalties.lam_v * np.abs(Y - truth).sum()
             )
         )
-        bound = max(bound, _dual_value(rotation, Y, penalties, scores - U, -step_u * clean.dual))
+        bound = max(bound, _dual_value(svd, Y, penalties, scores - U, -step_u * clean.dual))
         gap = (objective[-1] - bound) / max(objective[-1], np.finfo(float).tiny)
         if on_check() or gap <= tol:
             break
@@ -176,9 +176,7 @@ def split_low_rank_sparse(
     return LowRankSparse(low_w.value, clean.value, np.asarray(objective), gap, n_iter)
 
 
-def _dual_value(
-    rotation: Rotation, Y: FloatArray, penalties: Penalties, residual: FloatArray, slope: FloatArray
-) -> float:
+def _dual_value(svd: ThinSVD, Y: FloatArray, penalties: Penalties, residual: FloatArray, slope: FloatArray) -> float:
     r"""Return a lower bound of the optimum from any pair of matrices.
 
     The dual problem is to maximise :math:`\langle S, Y\rangle - \tfrac12\|Z\|^2` where
@@ -188,7 +186,7 @@ def _dual_value(
     """
     excess = max(
         1.0,
-        spectral_norm(rotation.project(residual)) / penalties.lam_w,
+        spectral_norm(svd.project(residual)) / penalties.lam_w,
         spectral_norm(slope + residual) / penalties.lam_u,
     )
     if not penalties.box:

@@ -15,7 +15,7 @@ from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.low_rank.low_rank_sparse import Penalties, split_low_rank_sparse
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-from pmlkit.numerics.spectral import Rotation, add_constant_column
+from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
 __all__ = ["PMLLRS"]
 
@@ -94,7 +94,7 @@ class PMLLRS(BasePML):
     tol : float, default=1e-4
         Relative duality gap at which to stop: the objective is then at most this share above
         the best possible one.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
     Attributes
@@ -183,9 +183,9 @@ class PMLLRS(BasePML):
         X = scaled(X, self.normalize, self._scale)
         self.lam_w_ = automatic_lam_w(X, Y) if isinstance(self.lam_w, str) else float(self.lam_w)
         self.lam_u_ = automatic_lam_u(Y.shape, self.lam_v) if isinstance(self.lam_u, str) else float(self.lam_u)
-        rotation = Rotation(add_constant_column(X) if self.fit_intercept else X)
+        svd = ThinSVD(add_constant_column(X) if self.fit_intercept else X)
         found = split_low_rank_sparse(
-            rotation,
+            svd,
             Y.toarray(),
             Penalties(self.lam_w_, self.lam_u_, float(self.lam_v), self.box),
             max_iter=self.max_iter,
@@ -199,14 +199,14 @@ class PMLLRS(BasePML):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        coef = rotation.coefficients(found.coordinates)
+        coef = svd.coefficients(found.coordinates)
         self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
         self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
         self.gap_ = found.gap
         row = row_of_cells(Y)
         return Learned(
             confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
-            scores=rotation.scores(found.coordinates),
+            scores=svd.scores(found.coordinates),
             objective=found.objective,
             n_iter=found.n_iter,
         )

@@ -15,7 +15,7 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
-from pmlkit.numerics.spectral import Rotation, ShiftedRows, add_constant_column
+from pmlkit.numerics.spectral import ShiftedRows, ThinSVD, add_constant_column
 
 __all__ = ["PMLNI"]
 
@@ -105,14 +105,14 @@ def split_model(
     on_step : callable, optional
         Called after each iteration; returns True to stop.
     """
-    rotation = Rotation(X)
+    svd = ThinSVD(X)
     correlation = np.asarray(X.T @ Y.toarray())
     U, V, dual = (np.zeros_like(correlation) for _ in range(3))
     step = _FIRST_STEP
     objective: list[float] = []
     for n_iter in range(1, max_iter + 1):  # noqa: B007
         target = correlation + step * (U + V) + dual
-        W = rotation.solve_ridge(target, lam + step)
+        W = svd.solve_ridge(target, lam + step)
         size = linalg.norm(W)
         before = U
         U, values = nuclear_prox(W - V - dual / step, beta / step)
@@ -152,7 +152,7 @@ class PMLNI(BasePML):
         zero, see Notes.
     max_iter : int, default=500
         Iterations at the most; the published value.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 

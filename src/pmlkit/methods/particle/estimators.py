@@ -62,6 +62,7 @@ class _Particle(BasePML):
         "credible_threshold": [Interval(Real, 0, 1, closed="both")],
         "C": [Interval(Real, 0, None, closed="neither")],
         "variant": [StrOptions({"paper", "released"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_pairs": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
     }
@@ -77,6 +78,7 @@ class _Particle(BasePML):
         credible_threshold: float = 0.9,
         C: float = 1.0,
         variant: str = "paper",
+        max_iter: int = 2_000_000,
         max_pairs: int = 100_000,
         threshold: str | float = "at_least_one",
         n_jobs: int | None = None,
@@ -86,6 +88,7 @@ class _Particle(BasePML):
         self.credible_threshold = credible_threshold
         self.C = C
         self.variant = variant
+        self.max_iter = max_iter
         self.max_pairs = max_pairs
         self.threshold = threshold
         self.n_jobs = n_jobs
@@ -105,7 +108,13 @@ class _Particle(BasePML):
 
         with_absence = self._with_absence or Y.shape[1] == 1
         machines = fit_pairwise_machines(
-            problem.X, credible, candidate, with_absence=with_absence, C=self.C, n_jobs=self.n_jobs
+            problem.X,
+            credible,
+            candidate,
+            with_absence=with_absence,
+            C=self.C,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
         )
         self._support_rows, self._dual, self._bias = machines.support_rows, machines.dual, machines.bias
         self.machine_accuracy_, self._label_order = machines.accuracy, problem.labels
@@ -114,7 +123,8 @@ class _Particle(BasePML):
         scores = self._fit_scores(results, Y.toarray() > 0)
         progress.step("pairwise machines")
         row = np.repeat(np.arange(Y.shape[0]), np.diff(problem.Y.indptr))
-        return Learned(confidence=problem.cells_as_given(votes[row, problem.Y.indices]), scores=scores)
+        confidence = problem.cells_as_given(votes[row, problem.Y.indices])
+        return Learned(confidence=confidence, scores=scores, n_iter=machines.n_iter)
 
     def _elicit(self, X: Features, Y: CSR, candidate: BoolArray) -> tuple[FloatArray, BoolArray]:
         if self.variant == "released":
@@ -184,10 +194,13 @@ class ParticleVLS(_Particle):
         Inverse strength of the ridge penalty of the machines (published: 1).
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, see Notes.
+    max_iter : int, default=2_000_000
+        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="at_least_one"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published rule, without at least one label, is 1e-12.
     n_jobs : int, optional
@@ -201,6 +214,8 @@ class ParticleVLS(_Particle):
         The credible labels of the training rows that have candidates.
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that lacked rows of one side.
+    n_iter_ : int
+        Iterations of the machine that took the most.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -272,10 +287,13 @@ class ParticleMAP(_Particle):
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
+    max_iter : int, default=2_000_000
+        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
         there are up to q (q - 1) / 2.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="at_least_one"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. 0.5 gives
         the labels that are more probable than not.
     n_jobs : int, optional
@@ -291,6 +309,8 @@ class ParticleMAP(_Particle):
         P(label | number of pairs won).
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that were not trained.
+    n_iter_ : int
+        Iterations of the machine that took the most.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -316,6 +336,7 @@ class ParticleMAP(_Particle):
     """
 
     _with_absence = False
+    _scores_are_probabilities = True
 
     def _results(self, machines: PairwiseMachines, X: Features) -> IntArray:
         return count_wins(machines, X, missing_to_first=self.variant == "released")

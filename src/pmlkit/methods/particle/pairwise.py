@@ -1,18 +1,21 @@
 """Linear support vector machines for every pair of labels, trained on one Gram matrix."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.canonical import plain_rows
 from pmlkit.numerics.products import as_dense
+from pmlkit.numerics.scaling import column_scale, scaled
 
 __all__ = [
     "PairwiseMachines",
@@ -43,12 +46,15 @@ class PairwiseMachines:
     accuracy : array of shape (n_machines,)
         Share of its training rows that a machine gets right; 0 where a machine had rows of one side
         only, or none, and decides nothing.
+    n_iter : int
+        Iterations of the machine that took the most; 0 where none was trained.
     """
 
     support_rows: Features
     dual: CSR
     bias: FloatArray
     accuracy: FloatArray
+    n_iter: int = 0
 
     @property
     def n_labels(self) -> int:
@@ -101,27 +107,32 @@ def fit_pairwise_machines(
     with_absence: bool = True,
     C: float = 1.0,
     tol: float = 1e-3,
+    max_iter: int = 2_000_000,
     n_jobs: int | None = None,
 ) -> PairwiseMachines:
     """Train a machine for every pair of labels, and for each label one against its absence.
 
     The machine of labels j < k separates the rows where j is positive and k no candidate from those
     where k is positive and j no candidate (a row that is both counts for j); the machine of one
-    label the rows where it is positive from those where it is no candidate.
+    label separates the rows where it is positive from those where it is no candidate.
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    positive, candidate : arrays of bool of shape (n_rows, n_labels)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    positive, candidate : arrays of bool of shape (n_samples, n_labels)
         The labels that are trusted, and those that are possible.
     with_absence : bool, default=True
         Whether the machines against absence are wanted.
     C : float, default=1.0
         Inverse strength of the ridge penalty, as in scikit-learn's SVC.
     tol : float, default=1e-3
-        When the solver (libsvm) stops.
+        Tolerance of the solver (libsvm).
+    max_iter : int, default=2_000_000
+        Largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and libsvm
+        may take forever: if any machine needs more iterations, all of them are trained on columns divided by
+        their standard deviation instead, and a ConvergenceWarning says so.
     n_jobs : int, optional
-        Processes, as in scikit-learn.
+        Number of processes, as in scikit-learn.
 
     Examples
     --------
@@ -132,40 +143,97 @@ def fit_pairwise_machines(
     >>> machines.accuracy
     array([1., 1., 1.])
     """
-    n_rows, n_labels = positive.shape
-    n_pairs = n_labels * (n_labels - 1) // 2
-    shared = n_rows * n_rows <= _GRAM_CELLS
-    features = _dense_product(X, X) if shared else X
-    options = {"C": C, "kernel": "precomputed" if shared else "linear", "tol": tol}
     numbers = trainable_pairs(positive, candidate)
+    n_labels = positive.shape[1]
+    n_pairs = n_labels * (n_labels - 1) // 2
     if with_absence:
         numbers = np.concatenate([numbers, n_pairs + np.arange(n_labels)])
-    # Several parcels a worker: few enough to send, many enough to even out.
-    n_parcels = min(8 * effective_n_jobs(n_jobs), len(numbers))
-    parcels = Parallel(n_jobs=n_jobs)(
-        delayed(_train)(options, features, positive, candidate, numbers[start::n_parcels]) for start in range(n_parcels)
-    )
+    options = {"C": C, "tol": tol, "max_iter": max_iter}
+    rows_of_support = X
+    trained = _train_all(X, positive, candidate, numbers, options, n_jobs, only_converged=True)
+    if trained is None:
+        scale = column_scale(X)
+        trained = _train_all(scaled(X, "standard", scale), positive, candidate, numbers, options, n_jobs) or []
+        # Rows of the support divided by the scale twice: new rows need not be divided.
+        rows_of_support = scaled(X, "standard", scale**2)
+        n_stopped = sum(not machine.converged for machine in trained)
+        advice = "Scale the features yourself to choose how, for instance with sklearn.preprocessing.StandardScaler."
+        if n_stopped:
+            advice = f"{n_stopped} of {len(trained)} still did not converge: raise max_iter or lower C."
+        warnings.warn(
+            f"A pairwise machine did not converge in max_iter={max_iter} iterations, as happens with features of large "
+            f"values; all were trained on features divided by their standard deviation instead. {advice}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     bias, accuracy = np.zeros((2, n_pairs + n_labels))
-    rows, columns, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-    for trained in parcels:
-        for number, support, coefficients, bias[number], accuracy[number] in trained:
-            rows.append(support)
-            columns.append(np.full(len(support), number))
-            values.append(coefficients)
+    rows: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    columns: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    values: list[FloatArray] = [np.zeros(0)]
+    for machine in trained:
+        bias[machine.number], accuracy[machine.number] = machine.bias, machine.accuracy
+        rows.append(machine.support)
+        columns.append(np.full(len(machine.support), machine.number))
+        values.append(machine.coefficients)
     used, place = np.unique(np.concatenate(rows), return_inverse=True)
     cells = np.concatenate(values), (place, np.concatenate(columns))
-    return PairwiseMachines(X[used], sparse.csr_array(cells, (len(used), n_pairs + n_labels)), bias, accuracy)
+    dual = sparse.csr_array(cells, (len(used), n_pairs + n_labels))
+    n_iter = max((machine.n_iter for machine in trained), default=0)
+    return PairwiseMachines(rows_of_support[used], dual, bias, accuracy, n_iter)
+
+
+class _Machine(NamedTuple):
+    """A trained machine: its number, its support rows with their coefficients, and how the training went."""
+
+    number: int
+    support: IntArray
+    coefficients: FloatArray
+    bias: float
+    accuracy: float
+    n_iter: int
+    converged: bool
+
+
+def _train_all(
+    X: Features,
+    positive: BoolArray,
+    candidate: BoolArray,
+    numbers: IntArray,
+    options: dict[str, Any],
+    n_jobs: int | None,
+    *,
+    only_converged: bool = False,
+) -> list[_Machine] | None:
+    """Train the machines of these numbers; with `only_converged`, return None when one of them did not converge."""
+    shared = X.shape[0] ** 2 <= _GRAM_CELLS
+    features = _dense_product(X, X) if shared else X
+    options = {**options, "kernel": "precomputed" if shared else "linear"}
+    # Several batches per worker: few enough to send, many enough to even out.
+    n_workers = effective_n_jobs(n_jobs)
+    n_batches = min(8 * n_workers if n_workers > 1 else 1, len(numbers))
+    batches = Parallel(n_jobs=n_jobs)(
+        delayed(_train)(options, features, positive, candidate, numbers[start::n_batches], only_converged)
+        for start in range(n_batches)
+    )
+    machines = [machine for batch in batches for machine in batch]
+    return None if only_converged and not all(machine.converged for machine in machines) else machines
 
 
 def _train(
-    options: dict[str, Any], features: Features, positive: BoolArray, candidate: BoolArray, numbers: IntArray
-) -> list[tuple[int, IntArray, FloatArray, float, float]]:
-    """Train some machines; for each: number, support rows, their coefficients, bias, accuracy."""
+    options: dict[str, Any],
+    features: Features,
+    positive: BoolArray,
+    candidate: BoolArray,
+    numbers: IntArray,
+    only_converged: bool,
+) -> list[_Machine]:
+    """Train some machines, up to the first that does not converge where `only_converged`."""
     first, second = label_pairs(positive.shape[1])
     positive, candidate = np.asfortranarray(positive), np.asfortranarray(candidate)
     machine = SVC(**options)
-    trained = []
-    with config_context(assume_finite=True, skip_parameter_validation=True):
+    trained: list[_Machine] = []
+    with config_context(assume_finite=True, skip_parameter_validation=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all of them, by the caller
         for number in numbers.tolist():
             if number < len(first):
                 j, k = first[number], second[number]
@@ -182,7 +250,19 @@ def _train(
             accuracy = float(np.mean((machine.decision_function(own) > 0) == side))
             coefficients = machine.dual_coef_
             coefficients = coefficients.toarray() if sparse.issparse(coefficients) else coefficients
-            trained.append((number, rows[machine.support_], coefficients[0], float(machine.intercept_[0]), accuracy))
+            trained.append(
+                _Machine(
+                    number,
+                    rows[machine.support_],
+                    coefficients[0],
+                    float(machine.intercept_[0]),
+                    accuracy,
+                    int(machine.n_iter_[0]),
+                    machine.fit_status_ == 0,
+                )
+            )
+            if only_converged and not trained[-1].converged:
+                break
     return trained
 
 
@@ -191,10 +271,10 @@ def weighted_votes(machines: PairwiseMachines, X: Features) -> tuple[FloatArray,
 
     Returns
     -------
-    votes : array of shape (n_rows, n_labels)
+    votes : array of shape (n_samples, n_labels)
         For every label the weights of the pairs that it wins, and of its own machine where that
         decides for it.
-    virtual : array of shape (n_rows,)
+    virtual : array of shape (n_samples,)
         The weights of the labels' own machines that decide against them: the votes of a virtual
         label that stands between the relevant labels and the others.
 
@@ -221,13 +301,13 @@ def count_wins(machines: PairwiseMachines, X: Features, *, missing_to_first: boo
     Parameters
     ----------
     machines : PairwiseMachines
-    X : dense array or CSR array of shape (n_rows, n_features)
+    X : dense array or CSR array of shape (n_samples, n_features)
     missing_to_first : bool, default=False
         Whether a pair that could not be trained counts for its first label; otherwise for neither.
 
     Returns
     -------
-    wins : array of int of shape (n_rows, n_labels)
+    wins : array of int of shape (n_samples, n_labels)
 
     Examples
     --------

@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.products import as_dense, transposed_product
+from pmlkit.numerics.spectral import eigenpairs
 
 __all__ = ["Basis", "eigenbasis"]
 
@@ -97,10 +98,7 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
             gram -= shift[:, None] + shift - mean @ mean
         if not (weight == 1.0).all():
             gram *= np.outer(root, root)
-    eigenvalues, vectors = np.linalg.eigh(gram)  # scipy's holds the interpreter's lock meanwhile
-    # What lies below is rounding: the solution has nothing there.
-    first = int(np.searchsorted(eigenvalues, 1e-13 * max(eigenvalues[-1], 0.0) * len(eigenvalues), side="right"))
-    eigenvalues, vectors = eigenvalues[first:], vectors[:, first:]
+    eigenvalues, vectors = eigenpairs(gram)
     scale = eigenvalues[:, None]
     singular = np.sqrt(scale)
     if n_features <= n_rows:

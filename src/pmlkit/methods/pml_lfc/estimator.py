@@ -51,14 +51,12 @@ class PMLLFC(BasePML):
     ----------
     alpha : float, default=10.0
         Weight of the predictor's nuclear norm, positive. The paper uses 10.
-    alpha_scale : {"paper", "frobenius"}, default="paper"
-        As printed, what an alpha does depends on the number of rows and the scale of the features.
-        With ``"frobenius"`` it is multiplied by a hundredth of the Frobenius norm of the (centred)
-        features, which cancels both.
-    fit_intercept : bool, default=False
-        Give each label a constant, outside the nuclear norm. The paper has none. Together with
-        ``alpha_scale="frobenius"`` it meets 36 of the paper's 40 figures instead of 30
-        (docs/methods/pml-lfc.md): recommended.
+    alpha_scale : {"frobenius", "paper"}, default="frobenius"
+        With ``"frobenius"``, alpha is multiplied by a hundredth of the Frobenius norm of the (centred)
+        features, so that its effect does not depend on the number of rows and the scale of the features.
+        ``"paper"`` takes alpha as it is.
+    fit_intercept : bool, default=True
+        Give each label an intercept, outside the nuclear norm. The paper has none.
     beta : float, default=10.0
         Weight of the similarity of pairs. The paper uses 10.
     row_sum_weight : float, default=10.0
@@ -94,7 +92,7 @@ class PMLLFC(BasePML):
     warm_start : bool, default=False
         Start from the last solution and keep what alpha and beta do not change, when fitted again
         on the same data: for a grid of alpha and beta. Keeps the kernel blocks in memory.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="cardinality"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         paper reports a Hamming loss but no threshold.
     random_state : int, Generator, RandomState or None, default=None
@@ -102,8 +100,8 @@ class PMLLFC(BasePML):
 
     Attributes
     ----------
-    coef_ : array of shape (n_features, n_labels)
-        The predictor, in the scale of the normalised features.
+    coef_ : array of shape (n_labels, n_features)
+        The predictor W, transposed, for the normalised features.
     intercept_ : array of shape (n_labels,)
         Zeros without `fit_intercept`.
     label_confidence_ : CSR array of shape (n_rows, n_labels)
@@ -126,6 +124,9 @@ class PMLLFC(BasePML):
 
     Notes
     -----
+    The defaults are one setting for all data with which 36 of the paper's 40 figures are met
+    (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
+
     Rows without candidates are left out: their confidences are all zero by definition, so they
     would only pull the predictor towards zero. Sparse features stay sparse.
 
@@ -172,8 +173,8 @@ class PMLLFC(BasePML):
         self,
         *,
         alpha: float = 10.0,
-        alpha_scale: Literal["paper", "frobenius"] = "paper",
-        fit_intercept: bool = False,
+        alpha_scale: Literal["paper", "frobenius"] = "frobenius",
+        fit_intercept: bool = True,
         beta: float = 10.0,
         row_sum_weight: float = 10.0,
         similarity: Compare = "both",
@@ -187,7 +188,7 @@ class PMLLFC(BasePML):
         tol: float = 1e-3,
         w_tol: float = 1e-6,
         warm_start: bool = False,
-        threshold: str | float = "cardinality",
+        threshold: str | float = "size",
         random_state: RandomState = None,
     ) -> None:
         self.alpha = alpha
@@ -208,6 +209,26 @@ class PMLLFC(BasePML):
         self.warm_start = warm_start
         self.threshold = threshold
         self.random_state = random_state
+
+    @classmethod
+    def as_printed(cls, **params: Any) -> Self:
+        """Return the method as the paper prints it: no intercept, alpha as it is.
+
+        The paper states no threshold; here it is ``"cardinality"``.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the class.
+
+        Examples
+        --------
+        >>> from pmlkit import PMLLFC
+        >>> PMLLFC.as_printed(beta=1.0)
+        PMLLFC(alpha_scale='paper', beta=1.0, fit_intercept=False,
+               threshold='cardinality')
+        """
+        return cls(**{"alpha_scale": "paper", "fit_intercept": False, "threshold": "cardinality", **params})
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows and their candidate labels.
@@ -252,7 +273,8 @@ class PMLLFC(BasePML):
             stop=progress.step,
             start=start,
         )
-        self.coef_, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+        coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+        self.coef_ = coefficients.T
         self.rank_ = solution.low_rank.rank
         self.bandwidth_ = data.width
         self.kernel_approx_ = data.similarity.chosen
@@ -260,7 +282,7 @@ class PMLLFC(BasePML):
         confidence = solution.state.confidence
         if self.warm_start:
             self._warm = (data, (solution.low_rank, confidence), self.row_sum)
-        scores = np.asarray(data.X @ self.coef_ + self.intercept_)
+        scores = np.asarray(data.X @ coefficients + self.intercept_)
         return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
 
     def _prepare(
@@ -303,7 +325,7 @@ class PMLLFC(BasePML):
         return width * float(weight.sum()) if self.bandwidth == "paper" else width
 
     def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_ + self.intercept_)
+        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_.T + self.intercept_)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

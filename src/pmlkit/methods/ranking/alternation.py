@@ -16,8 +16,8 @@ from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
-from pmlkit.numerics.centered import CenteredRows, centered_rows
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+from pmlkit.numerics.spectral import CenteredRows, centered_rows
 
 __all__ = [
     "Alternation",

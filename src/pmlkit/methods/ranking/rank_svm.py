@@ -18,9 +18,9 @@ from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
 from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.centered import centered_rows
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize
+from pmlkit.numerics.spectral import centered_rows
 
 __all__ = ["KernelMap", "RankSVM", "kernel_map"]
 
@@ -137,7 +137,7 @@ class RankSVM(LinearRanker):
         Relative duality gap to reach.
     max_iter : int, default=500
         Iterations of the solver at the most; a warning tells when they do not suffice.
-    threshold : {"cardinality", "at_least_one", "size"} or float, default="size"
+    threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 

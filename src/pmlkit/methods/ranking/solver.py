@@ -21,7 +21,7 @@ import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray
 from pmlkit.methods.ranking.hinge import RankingProx, candidate_cost, prox_ranking_hinge
-from pmlkit.numerics.centered import CenteredRows
+from pmlkit.numerics.spectral import CenteredRows
 
 __all__ = ["RankingSolution", "solve_ranking_svm"]
 
@@ -148,7 +148,7 @@ def solve_ranking_svm(
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.numerics.centered import centered_rows
+    >>> from pmlkit.numerics.spectral import centered_rows
     >>> from pmlkit.methods.ranking.solver import solve_ranking_svm
     >>> is_candidate = np.array([[True, False], [False, True]])
     >>> solution = solve_ranking_svm(centered_rows(np.array([[1.0], [-1.0]])), is_candidate, 1.0 * is_candidate)

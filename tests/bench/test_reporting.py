@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bench_cells import METHODS, fail, make_cells
+from pmlkit.bench.formatting import sentences
 from pmlkit.bench.latex import latex_tables, latex_text
-from pmlkit.bench.pictures import Series, critical_difference_diagram, dot_chart, line_chart, scatter_chart, swatch
-from pmlkit.bench.report import render_report
+from pmlkit.bench.plots import Series, critical_difference_diagram, dot_chart, line_chart, scatter_chart, swatch
+from pmlkit.bench.reporting import render_report
 from pmlkit.bench.summary import summarize
-from pmlkit.bench.wording import sentences
 
 EVIL = '<script>alert("x")</script> & <b>'
 CHROMIUM = Path("/usr/bin/chromium")
@@ -89,8 +89,8 @@ def test_best_in_bold_and_marks():
     summary = summarize(make_cells())
     html = render_report(summary)
     best = re.findall(r'<td class="best">([0-9.]+)<small>', html)
-    assert best[:4] == [f"{value:.3f}" for value in summary.measures[0].mean[:, 0]]
-    n_marks = sum(int((one.outcome > 0).sum()) for one in summary.measures)
+    assert best[:4] == [f"{value:.3f}" for value in summary.metrics[0].mean[:, 0]]
+    n_marks = sum(int((one.outcome > 0).sum()) for one in summary.metrics)
     assert html.count('title="significantly worse"') == n_marks + 1  # and the one that explains it
     assert n_marks > 0
 
@@ -192,7 +192,7 @@ def test_values_that_do_not_differ_can_be_drawn():
 def test_latex_tables_are_regular():
     summary = summarize(make_cells())
     text = latex_tables(summary)
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == len(summary.measures) + 2
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == len(summary.metrics) + 2
     for table in re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.DOTALL):
         columns, body = table
         rows = [line for line in body.splitlines() if line.endswith(r"\\")]

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from pmlkit.bench import Plan, load_cells, run_plan
-from pmlkit.bench.cell import run_cell
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Budget
-from pmlkit.bench.plan import Tune
+from pmlkit.bench import Plan, load_cells, run
+from pmlkit.bench.cells import expand
+from pmlkit.bench.evaluation import choose_params, run_cell
+from pmlkit.bench.plan_entries import Tune
 from pmlkit.bench.problem import make_problem
-from pmlkit.bench.tune import choose_params
+from pmlkit.bench.sandbox import Budget
 from pmlkit.data import StratifiedLabelKFold, make_pml
 from pmlkit.methods import MLkNN
 from pmlkit.metrics import average_precision, hamming_loss
@@ -19,9 +18,9 @@ def data():
 
 
 @pytest.mark.parametrize(
-    ("measure", "function"), [("average_precision", average_precision), ("hamming_loss", hamming_loss)]
+    ("metric", "function"), [("average_precision", average_precision), ("hamming_loss", hamming_loss)]
 )
-def test_the_choice_is_that_of_a_plain_cross_validation_on_the_candidates(data, measure, function):
+def test_the_choice_is_that_of_a_plain_cross_validation_on_the_candidates(data, metric, function):
     found = {}
     for n_neighbors in (1, 4, 12):
         values = []
@@ -34,7 +33,7 @@ def test_the_choice_is_that_of_a_plain_cross_validation_on_the_candidates(data, 
         found[n_neighbors] = np.mean(values)
     best = (max if function is average_precision else min)(found, key=found.get)
     grid = {"n_neighbors": [1, 4, 12]}
-    chosen = choose_params(MLkNN(), grid, data.X, data.Y, tune=Tune(3, measure), random_state=7)
+    chosen = choose_params(MLkNN(), grid, data.X, data.Y, tune=Tune(3, metric), random_state=7)
     assert chosen == {"n_neighbors": best}
 
 
@@ -56,8 +55,8 @@ def test_a_combination_that_fails_is_out(data):
 def test_a_tuned_cell_equals_the_cell_of_what_was_chosen(small_file, tmp_path):
     method = {"name": "MLkNN", "grid": {"n_neighbors": [1, 5, 10]}}
     options = {"data": [small_file], "methods": [method], "noise": [1.0], "repeats": 2}
-    run_plan(Plan(**options), tmp_path / "all.sqlite")
-    run_plan(Plan(**options, tune=True), tmp_path / "tuned.sqlite")
+    run(Plan(**options), tmp_path / "all.sqlite")
+    run(Plan(**options, tune=True), tmp_path / "tuned.sqlite")
     every, tuned = load_cells(tmp_path / "all.sqlite"), load_cells(tmp_path / "tuned.sqlite")
     assert tuned["label"].unique().tolist() == ["MLkNN(tuned)"]
     for cell in expand(Plan(**options, tune=True)):
@@ -67,5 +66,5 @@ def test_a_tuned_cell_equals_the_cell_of_what_was_chosen(small_file, tmp_path):
         row = tuned[tuned["repeat"] == cell.repeat].iloc[0]
         label = f"MLkNN(n_neighbors={chosen['n_neighbors']})"
         same = every[(every["repeat"] == cell.repeat) & (every["label"] == label)].iloc[0]
-        measures = ["average_precision", "hamming_loss", "cleaning_auc"]
-        assert row[measures].tolist() == same[measures].tolist()
+        metrics = ["average_precision", "hamming_loss", "cleaning_auc"]
+        assert row[metrics].tolist() == same[metrics].tolist()

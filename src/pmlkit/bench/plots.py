@@ -62,7 +62,7 @@ def critical_difference_diagram(
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.bench.pictures import critical_difference_diagram
+    >>> from pmlkit.bench.plots import critical_difference_diagram
     >>> svg = critical_difference_diagram(["a", "<b>"], np.array([1.2, 1.8]), [(0, 1)], 0.9, title="two methods")
     >>> svg.startswith("<svg"), "<b>" in svg
     (True, False)
@@ -125,7 +125,7 @@ def line_chart(
 
     Examples
     --------
-    >>> from pmlkit.bench.pictures import Series, line_chart
+    >>> from pmlkit.bench.plots import Series, line_chart
     >>> svg = line_chart([Series("a", [1, 2], [0.3, 0.5])], {"a": 0}, title="t", x_label="x", y_label="y")
     >>> svg.count('class="curve s0"')
     1
@@ -174,7 +174,7 @@ def scatter_chart(
 
     Examples
     --------
-    >>> from pmlkit.bench.pictures import scatter_chart
+    >>> from pmlkit.bench.plots import scatter_chart
     >>> svg = scatter_chart([("a", 0.1, 0.3), ("b", 9, 0.5)], {"a": 0, "b": 1}, title="t", x_label="s", y_label="y")
     >>> svg.count('class="mark')
     2
@@ -225,7 +225,7 @@ def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int
 
     Examples
     --------
-    >>> from pmlkit.bench.pictures import dot_chart
+    >>> from pmlkit.bench.plots import dot_chart
     >>> dot_chart([("a", 0.3, 0.1), ("b", 0.5, 0.1)], {"a": 0, "b": 1}, title="t").count('class="mark')
     2
     """
@@ -256,7 +256,7 @@ def swatch(style: int) -> Markup:
 
     Examples
     --------
-    >>> from pmlkit.bench.pictures import swatch
+    >>> from pmlkit.bench.plots import swatch
     >>> "s1" in swatch(9)
     True
     """

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import pickle
-import resource
 import select
 import signal
 import sys
@@ -85,7 +84,7 @@ class Sandbox:
     Examples
     --------
     >>> import functools
-    >>> from pmlkit.bench.isolate import Budget, Sandbox
+    >>> from pmlkit.bench.sandbox import Budget, Sandbox
     >>> def divide(task):
     ...     return lambda: {"ratio": task[0] / task[1]}
     >>> sandbox = Sandbox(divide)
@@ -278,6 +277,8 @@ def _settle_in(parent: int) -> None:
 
 @contextlib.contextmanager
 def _limited_memory(budget: Budget) -> Iterator[None]:
+    import resource  # POSIX only
+
     is_limited = False
     with contextlib.suppress(ValueError, OSError):
         limit = _pages(0) + int(budget.megabytes * _MEGABYTE)
@@ -306,6 +307,8 @@ def _peak() -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -313,7 +316,7 @@ def _peak() -> int:
 def _pages(column: int) -> int:
     """Return a number of /proc/self/statm in bytes; 0 where there is no such file."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
+        return int(Path("/proc/self/statm").read_text().split()[column]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
 

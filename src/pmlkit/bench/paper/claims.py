@@ -8,19 +8,19 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pmlkit._measures import FIVE, Measure
+from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import FloatArray
+from pmlkit.bench.formatting import count, number
 from pmlkit.bench.paper.comparison import ENOUGH_REPEATS, TestCounts, compare_table_3, find_case, main_results
-from pmlkit.bench.paper.facts import LFC, REAL, RIVALS
-from pmlkit.bench.paper.grid import ABLATIONS, SENSITIVITY, Experiments
+from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, Experiments
+from pmlkit.bench.paper.printed import LFC, REAL, RIVALS
 from pmlkit.bench.results import Results, collect
-from pmlkit.bench.wording import count, number
 
 __all__ = ["Claim", "VariantResults", "figure_results", "judge_claims"]
 
 Ruling = Literal["holds", "holds in part", "does not hold", "not tested"]
 _PERCENT = {"RankSVM": 92.17, "ML-KNN": 88.70, "PML-LRS": 91.30, "fPML": 85.22, "DRAMA": 80.87, "PARTICLE-VLS": 85.22}
-_CLOSE = 0.01  # two values of a measure that are called alike
+_CLOSE = 0.01  # two values of a metric that are called alike
 _MAIN = FIVE[-1]
 
 
@@ -49,7 +49,7 @@ def judge_claims(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     claims : list of Claim
     """
     results = main_results(cells)
-    counts = [one for one in compare_table_3(results) if one.measure is None]
+    counts = [one for one in compare_table_3(results) if one.metric is None]
     return [
         *_real_data(results, experiments),
         *_synthetic_data(results, experiments),
@@ -62,7 +62,7 @@ def judge_claims(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
 
 @dataclass(frozen=True)
 class VariantResults:
-    """Means and deviations of some variants on one data set, by measure, in the order of the variants."""
+    """Means and deviations of some variants on one data set, by metric, in the order of the variants."""
 
     mean: dict[str, FloatArray]
     deviation: dict[str, FloatArray]
@@ -72,11 +72,11 @@ def figure_results(cells: pd.DataFrame, labels: Sequence[str], data: str | None)
     """Return the results of some variants on one data set at 50 % noise; None unless all have some."""
     results = collect(cells, methods=labels)
     case = None if data is None else find_case(results, data)
-    if case is None or any(np.isnan(results.mean(measure.key)[case]).any() for measure in FIVE):
+    if case is None or any(np.isnan(results.mean(metric.key)[case]).any() for metric in FIVE):
         return None
     return VariantResults(
-        {measure.key: results.mean(measure.key)[case] for measure in FIVE},
-        {measure.key: results.deviation(measure.key)[case] for measure in FIVE},
+        {metric.key: results.mean(metric.key)[case] for metric in FIVE},
+        {metric.key: results.deviation(metric.key)[case] for metric in FIVE},
     )
 
 
@@ -85,7 +85,7 @@ def _real_data(results: Results, experiments: Experiments) -> list[Claim]:
     cases = [find_case(results, name) for name in REAL if name in experiments.names]
     known = [case for case in cases if case is not None]
     lfc = results.methods.index(LFC)
-    best = [_is_top(results.mean(measure.key)[case], measure, lfc) for case in known for measure in FIVE]
+    best = [_is_top(results.mean(metric.key)[case], metric, lfc) for case in known for metric in FIVE]
     says = "PML-LFC is best in most cases on YeastBP, YeastCC and YeastMF"
     if not best:
         return [Claim(where, says, "not tested", "These data sets are not among the runs.")]
@@ -93,7 +93,7 @@ def _real_data(results: Results, experiments: Experiments) -> list[Claim]:
         where,
         says,
         "holds" if sum(best) > len(best) / 2 else "does not hold",
-        f"Best mean in {sum(best)} of {len(best)} (data set, measure) pairs.",
+        f"Best mean in {sum(best)} of {len(best)} (data set, metric) pairs.",
     )
     knn, ranking_loss = results.methods.index("ML-KNN"), results.mean("ranking_loss")
     pairs = [(ranking_loss[case, knn], ranking_loss[case, lfc]) for case in known]
@@ -124,7 +124,7 @@ def _synthetic_data(results: Results, experiments: Experiments) -> list[Claim]:
     if known:
         beaten = sum(better > total / 2 for better, total in known.values())
         shown = ", ".join(f"{rival} {better} of {total}" for rival, (better, total) in known.items())
-        evidence = f"Better mean than: {shown} (case, measure) pairs."
+        evidence = f"Better mean than: {shown} (case, metric) pairs."
         claims.append(Claim("section 4.2 (ii)", says, _of(beaten, len(known)), evidence))
     else:
         claims.append(Claim("section 4.2 (ii)", says, "not tested", "No rival has results."))
@@ -177,9 +177,9 @@ def _ablation(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     found = figure_results(cells, labels, experiments.ablation)
     where = f"figure 3, {experiments.ablation or 'slashdot'}"
     says = (
-        "PML-LFC is better than its variants oF, oL and nJ by all five measures",
+        "PML-LFC is better than its variants oF, oL and nJ by all five metrics",
         "Its variants oF and oL have similar performance",
-        "Its variant nJ is the worst by all five measures",
+        "Its variant nJ is the worst by all five metrics",
     )
     if found is None:
         return [Claim(where, text, "not tested", "Not all four variants have results.") for text in says]
@@ -228,26 +228,26 @@ def _sensitivity(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     return claims
 
 
-def _is_top(values: FloatArray, measure: Measure, position: int) -> bool:
+def _is_top(values: FloatArray, metric: MetricInfo, position: int) -> bool:
     """Tell whether none is better, by the three decimals that are shown."""
-    shown = np.round(_loss(values, measure), 3)
+    shown = np.round(_loss(values, metric), 3)
     return bool(shown[position] == np.nanmin(shown)) if not np.isnan(shown).all() else False
 
 
 def _better_share(results: Results, cases: Sequence[int], rival: str) -> tuple[int, int]:
-    """Return in how many (case, measure) pairs PML-LFC has the better mean, and how many there are."""
+    """Return in how many (case, metric) pairs PML-LFC has the better mean, and how many there are."""
     own, other = results.methods.index(LFC), results.methods.index(rival)
     better = known = 0
-    for measure in FIVE:
-        losses = _loss(results.mean(measure.key)[list(cases)], measure)
+    for metric in FIVE:
+        losses = _loss(results.mean(metric.key)[list(cases)], metric)
         gain = np.round(losses[:, other] - losses[:, own], 3)
         better += int((gain > 0).sum())
         known += int((~np.isnan(gain)).sum())
     return better, known
 
 
-def _loss(values: FloatArray, measure: Measure) -> FloatArray:
-    return values if measure.lower_is_better else -values
+def _loss(values: FloatArray, metric: MetricInfo) -> FloatArray:
+    return values if metric.lower_is_better else -values
 
 
 def _of(n_true: int, n_all: int) -> Ruling:
@@ -256,4 +256,4 @@ def _of(n_true: int, n_all: int) -> Ruling:
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "no measure"
+    return ", ".join(names) if names else "no metric"

@@ -1,4 +1,4 @@
-"""The paper's experiments as plans that the bench can run."""
+"""The paper's experiments as benchmark plans."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from pmlkit.bench.paper.facts import LFC, RATIOS, REAL, SYNTHETIC, TABLE_2_RATIO
-from pmlkit.bench.plan import DIGIT_STRIPS, Plan
+from pmlkit.bench.paper.printed import LFC, RATIOS, REAL, SYNTHETIC, TABLE_2_RATIO
+from pmlkit.bench.plan import Plan
+from pmlkit.bench.plan_entries import DIGIT_STRIPS
 from pmlkit.data import data_home
-from pmlkit.methods import all_methods
 
-__all__ = ["ABLATIONS", "SENSITIVITY", "Experiments", "embedded_experiments", "missing_methods", "paper_experiments"]
+__all__ = ["ABLATIONS", "SENSITIVITY", "Experiments", "embedded_experiments", "paper_experiments"]
 
 OUR_SETTING: dict[str, Any] = {"fit_intercept": True, "alpha_scale": "frobenius", "threshold": "size"}
-"""PML-LFC as we recommend it; docs/methods/pml-lfc.md says why, and what the paper leaves open."""
+"""Recommended setting of PML-LFC, spelled out so that it does not depend on the defaults of the class;
+docs/methods/pml-lfc.md gives the reasons, and says what the paper leaves open."""
 
 _METHODS = {
     LFC: ("PMLLFC", OUR_SETTING),
@@ -31,7 +32,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     f"{LFC}(oL)": {"similarity": "labels"},
     f"{LFC}(nJ)": {"joint": False},
 }
-"""Figure 3: only features, only labels, not jointly."""
+"""Variants of figure 3: only features, only labels, not jointly."""
 
 _WEIGHTS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 _PAPER_WEIGHT = 10.0
@@ -39,24 +40,27 @@ SENSITIVITY: dict[str, dict[float, str]] = {
     name: {weight: LFC if weight == _PAPER_WEIGHT else f"{LFC}({name}={weight:g})" for weight in _WEIGHTS}
     for name in ("alpha", "beta")
 }
-"""Figure 4: the label of each weight; 10 is the paper's choice and so PML-LFC itself."""
+"""Variants of figure 4: the label of each weight; the paper's choice, 10, is PML-LFC itself."""
 
 
 @dataclass(frozen=True)
 class Experiments:
-    """What is run.
+    """Experiments to run.
 
     Attributes
     ----------
     data : tuple of dict
         Data sets of tables 2 and 3, as entries of a plan.
     ablation, sensitivity : str or None
-        The data sets of figures 3 and 4; None where the file is absent.
+        Data sets of figures 3 and 4; None if the file is absent.
     missing : tuple of str
-        The paper's data sets whose file is absent.
+        Data sets of the paper whose file is absent.
     repeats : int
+        Number of random splits.
     repeat_limit : float
-        Seconds; a method that took longer at the first look at a data set is left at that.
+        Seconds; a method that takes longer at its first repeat on a data set is run only once there.
+    methods : tuple of str
+        Methods of tables 2 and 3, by the paper's names.
     """
 
     data: tuple[dict[str, Any], ...]
@@ -65,19 +69,20 @@ class Experiments:
     missing: tuple[str, ...]
     repeats: int
     repeat_limit: float = math.inf
+    methods: tuple[str, ...] = tuple(_METHODS)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The data sets by name."""
+        """Names of the data sets."""
         return tuple(entry["name"] for entry in self.data)
 
-    def first_look(self) -> Plan:
-        """Return every method once on every case of table 2: what fails here is not tried again."""
+    def first_repeat(self) -> Plan:
+        """Return the plan that runs every method once on every case of table 2; what fails is not tried again."""
         data = [_with_noise(entry, [TABLE_2_RATIO]) for entry in self.data]
-        return Plan(data, _entries(_present()), repeats=1)
+        return Plan(data, _entries(self.methods), repeats=1)
 
     def seconds(self, cells: pd.DataFrame) -> dict[tuple[str, str], float]:
-        """Return how long each (data set, method) took at the first look; those that failed are not in it."""
+        """Return the seconds of the first repeat per (data set, method), without those that failed."""
         first = cells[
             (cells["status"] == "done")
             & (cells["repeat"] == 0)
@@ -87,24 +92,24 @@ class Experiments:
         return dict(zip(zip(first["data"], first["label"], strict=True), seconds, strict=True))
 
     def tables(self, cells: pd.DataFrame) -> list[Plan]:
-        """Return the plans of tables 2 and 3 for the methods that stood the first look.
+        """Return the plans of tables 2 and 3 for the methods whose first repeat succeeded.
 
         Parameters
         ----------
         cells : DataFrame
-            Of the first look.
+            Results of `first_repeat`.
         """
         seconds = self.seconds(cells)
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for entry in self.data:
             able = tuple(
-                label for label in _present() if seconds.get((entry["name"], label), math.inf) < self.repeat_limit
+                label for label in self.methods if seconds.get((entry["name"], label), math.inf) < self.repeat_limit
             )
             groups.setdefault(able, []).append(entry)
         return [Plan(data, _entries(able), repeats=self.repeats) for able, data in groups.items() if able]
 
-    def left_at_one(self, cells: pd.DataFrame) -> list[tuple[str, str, float]]:
-        """Return (data set, method, seconds) of what took too long to be repeated."""
+    def run_once(self, cells: pd.DataFrame) -> list[tuple[str, str, float]]:
+        """Return (data set, method, seconds) of the methods that took too long to be repeated."""
         found = self.seconds(cells).items()
         return [
             (data, label, seconds)
@@ -133,18 +138,18 @@ class Experiments:
 
 
 def paper_experiments(*, repeats: int = 10, repeat_limit: float = math.inf) -> Experiments:
-    """Return the paper's experiments, with the data sets that are there.
+    """Return the paper's experiments on those of its data sets that are in `pmlkit.data.data_home`.
 
     Parameters
     ----------
     repeats : int, default=10
-        The paper's.
+        Number of random splits; the paper has 10.
     repeat_limit : float, default=inf
         See :class:`Experiments`.
 
     Examples
     --------
-    >>> from pmlkit.bench.paper.grid import paper_experiments
+    >>> from pmlkit.bench.paper.experiments import paper_experiments
     >>> experiments = paper_experiments()
     >>> len(experiments.names) + len(experiments.missing)
     8
@@ -163,34 +168,29 @@ def paper_experiments(*, repeats: int = 10, repeat_limit: float = math.inf) -> E
     )
 
 
-def embedded_experiments(*, repeats: int = 10, n_rows: int = 1000) -> Experiments:
-    """Return the same experiments on the embedded digit strips: no file is needed, and no figure can be compared.
+def embedded_experiments(
+    *, repeats: int = 10, n_rows: int = 1000, methods: Sequence[str] = tuple(_METHODS)
+) -> Experiments:
+    """Return the experiments on the embedded digit strips, which need no file; only claims can be compared.
 
     Parameters
     ----------
     repeats : int, default=10
+        Number of random splits.
     n_rows : int, default=1000
-        How many strips.
+        Number of strips.
+    methods : sequence of str
+        Methods of tables 2 and 3, by the paper's names; by default all.
 
     Examples
     --------
-    >>> from pmlkit.bench.paper.grid import embedded_experiments
+    >>> from pmlkit.bench.paper.experiments import embedded_experiments
     >>> experiments = embedded_experiments(repeats=2)
     >>> experiments.names, experiments.ablation
     (('digit-strips:1000',), 'digit-strips:1000')
     """
     name = f"{DIGIT_STRIPS}:{n_rows}"
-    return Experiments(({"name": name, "noise": list(RATIOS)},), name, name, (), repeats)
-
-
-def missing_methods() -> tuple[str, ...]:
-    """Return the paper's methods that this installation does not have."""
-    return tuple(label for label in _METHODS if label not in _present())
-
-
-def _present() -> list[str]:
-    known = all_methods()
-    return [label for label, (name, _) in _METHODS.items() if name in known]
+    return Experiments(({"name": name, "noise": list(RATIOS)},), name, name, (), repeats, methods=tuple(methods))
 
 
 def _entries(labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -4,15 +4,17 @@ import re
 import pytest
 from rich.console import Console
 
-from pmlkit.bench import display as module
-from pmlkit.bench.display import Display
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Outcome
+from pmlkit.bench import Plan
+from pmlkit.bench.cells import expand
+from pmlkit.bench.sandbox import Outcome
+from pmlkit.cli import bench_progress as module
+from pmlkit.cli.bench_progress import Display
 
 
 @pytest.fixture
-def cells(fast_plan):
-    return expand(fast_plan("Fast", "Raises", repeats=2))
+def cells(small_npz):
+    methods = ["bench_methods:Fast", "bench_methods:Raises"]
+    return expand(Plan([small_npz], methods, noise=[0.5], repeats=2))
 
 
 def test_without_a_terminal_there_are_lines(cells, monkeypatch):
@@ -29,7 +31,7 @@ def test_without_a_terminal_there_are_lines(cells, monkeypatch):
     assert stream.getvalue().splitlines() == [
         "bench: 4 cells, 4 to do with 2 jobs",
         "bench: 1 of 4 cells, 0 s so far, about 0 s left",
-        "bench: failed: small, uniform 0.5, Raises, repeat 0: bad [31m luck",
+        "bench: failed: small, uniform 0.5, Raises, repeat 0: bad[31m luck",
         "bench: 2 of 4 cells, 1 failed, 0 s so far, about 0 s left",
         "bench: 3 of 4 cells, 1 failed, 1 in another run, 0 s so far, about 0 s left",
     ]
@@ -44,7 +46,7 @@ def test_on_a_terminal_there_is_a_picture_that_goes_away(cells):
     display.cell_started(cells[1])
     display.cell_finished(cells[1], Outcome(None, "no luck", 0.0))
     with console.capture() as captured:
-        console.print(display._picture())
+        console.print(display._render())
     picture = re.sub(r"\x1b\[[0-9;]*m", "", captured.get())
     assert picture.splitlines()[1].strip().startswith("2 of 4 cells, 1 failed, 0 s so far, about ")
     assert "0 s  small, uniform 0.5, Fast, repeat 0" in picture

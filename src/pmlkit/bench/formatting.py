@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from pmlkit.bench.statistics import Friedman
-from pmlkit.bench.summary import MeasureSummary, Summary
+from pmlkit.bench.summary import MetricSummary, Summary
 
 __all__ = [
     "FILTERS",
@@ -36,7 +36,7 @@ def number(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import number
+    >>> from pmlkit.bench.formatting import number
     >>> number(0.12345), number(float("nan")), number(1234.5, 0)
     ('0.123', '–', '1,234')
     """
@@ -48,7 +48,7 @@ def signed(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import signed
+    >>> from pmlkit.bench.formatting import signed
     >>> signed(0.5), signed(-0.25, 2), signed(0.0001)
     ('+0.500', '−0.25', '0.000')
     """
@@ -63,7 +63,7 @@ def whole(value: int | None) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import whole
+    >>> from pmlkit.bench.formatting import whole
     >>> whole(12345), whole(None)
     ('12,345', '–')
     """
@@ -75,7 +75,7 @@ def count(value: int, noun: str) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import count
+    >>> from pmlkit.bench.formatting import count
     >>> count(1, "cell"), count(2300, "cell"), count(2, "loss")
     ('1 cell', '2,300 cells', '2 losses')
     """
@@ -88,7 +88,7 @@ def p_value(value: float) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import p_value
+    >>> from pmlkit.bench.formatting import p_value
     >>> p_value(0.0312), p_value(1e-9)
     ('0.031', '< 0.001')
     """
@@ -100,7 +100,7 @@ def listed(names: Sequence[str]) -> Markup:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import listed
+    >>> from pmlkit.bench.formatting import listed
     >>> str(listed(["a", "b", "<c>"]))
     '<b>a</b>, <b>b</b> and <b>&lt;c&gt;</b>'
     """
@@ -113,7 +113,7 @@ def sign(outcome: int) -> Markup:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import sign
+    >>> from pmlkit.bench.formatting import sign
     >>> "worse" in sign(1), "better" in sign(-1)
     (True, True)
     """
@@ -125,7 +125,7 @@ def parameters(text: str) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import parameters
+    >>> from pmlkit.bench.formatting import parameters
     >>> parameters('{"alpha": 1.0, "scale": "unit"}'), parameters("{}")
     ('alpha=1.0, scale=unit', 'defaults')
     """
@@ -138,7 +138,7 @@ def friedman_words(test: Friedman) -> str:
     Examples
     --------
     >>> from pmlkit.bench.statistics import friedman
-    >>> from pmlkit.bench.wording import friedman_words
+    >>> from pmlkit.bench.formatting import friedman_words
     >>> friedman_words(friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2]]))
     'Friedman p = 0.097, 3 cases'
     """
@@ -153,7 +153,7 @@ def verdict(word: str) -> Markup:
 
     Examples
     --------
-    >>> from pmlkit.bench.wording import verdict
+    >>> from pmlkit.bench.formatting import verdict
     >>> "better" in verdict("better")
     True
     """
@@ -191,19 +191,19 @@ def sentences(summary: Summary) -> list[Markup]:
     --------
     >>> import pandas as pd
     >>> from pmlkit.bench.summary import summarize
-    >>> from pmlkit.bench.wording import sentences
+    >>> from pmlkit.bench.formatting import sentences
     >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
     >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
     >>> print(sentences(summarize(cells))[0])
     By one-error, <b>PMLLFC</b> ranks best over 1 case: mean rank 1.00 of 2 methods. But ...
     """
-    items = [_winner(summary), _other_measures(summary), _tests(summary), _cost(summary), _failed(summary)]
+    items = [_winner(summary), _other_metrics(summary), _tests(summary), _cost(summary), _failed(summary)]
     return [item for item in items if item]
 
 
 def _winner(summary: Summary) -> Markup:
     main = summary.main
-    ranking, name = main.ranking, main.measure.name
+    ranking, name = main.ranking, main.metric.name
     ranked = [i for i in range(len(summary.methods)) if not math.isnan(ranking.ranks[i])]
     if len(ranked) < 2:
         mean = float(np.nanmean(main.mean)) if not np.isnan(main.mean).all() else math.nan
@@ -232,30 +232,30 @@ def _winner(summary: Summary) -> Markup:
     )
 
 
-def _other_measures(summary: Summary) -> Markup:
+def _other_metrics(summary: Summary) -> Markup:
     winners: dict[str, list[str]] = {}
-    for one in summary.measures:
+    for one in summary.metrics:
         if one is not summary.main and (best := _best_ranked(one, summary.methods)):
-            winners.setdefault(best, []).append(one.measure.name)
+            winners.setdefault(best, []).append(one.metric.name)
     if not winners or len(summary.methods) < 2:
         return Markup("")
-    parts = [Markup("{} by {}").format(listed([name]), ", ".join(measures)) for name, measures in winners.items()]
+    parts = [Markup("{} by {}").format(listed([name]), ", ".join(metrics)) for name, metrics in winners.items()]
     return Markup("Best mean rank otherwise: {}.").format(Markup("; ").join(parts))
 
 
-def _best_ranked(one: MeasureSummary, methods: Sequence[str]) -> str | None:
+def _best_ranked(one: MetricSummary, methods: Sequence[str]) -> str | None:
     ranks = one.ranking.ranks
     return None if np.isnan(ranks).all() else methods[int(np.nanargmin(ranks))]
 
 
 def _tests(summary: Summary) -> Markup:
     totals = [
-        sum(getattr(rival, part) for one in summary.measures for rival in one.comparisons)
+        sum(getattr(rival, part) for one in summary.metrics for rival in one.comparisons)
         for part in ("wins", "ties", "losses")
     ]
     if not sum(totals):
         return Markup("")
-    return Markup("{} against the others, paired t-tests at {:g} % over all measures: {}, {}, {}.").format(
+    return Markup("{} against the others, paired t-tests at {:g} % over all metrics: {}, {}, {}.").format(
         listed([summary.reference]),
         100 * (1 - summary.level),
         count(totals[0], "win"),

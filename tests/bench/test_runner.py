@@ -1,27 +1,37 @@
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
-from pmlkit.bench import load_cells, load_plan_facts, plan_text, run_plan
-from pmlkit.bench.cell import MEASURES
-from pmlkit.bench.plan_file import parse_plan
-from pmlkit.bench.run import Observer
+from bench_processes import environment, n_running, wait_until
+from pmlkit.bench import ProgressCallback, load_cells, load_plan_facts, plan_text, run
+from pmlkit.bench.cells import METRICS
+from pmlkit.bench.plan import parse_plan
 from pmlkit.exceptions import DataError
 
-SAME = ["data", "noise", "ratio", "repeat", "method", "params", "label", "status", "reason", *MEASURES, "seed"]
+SAME = ["data", "noise", "ratio", "repeat", "method", "params", "label", "status", "reason", *METRICS, "seed"]
 
 RUNNER = """
-import sys
-from pmlkit.bench import read_plan, run_plan
+import os, random, signal, sys, threading
+from pmlkit.bench import ProgressCallback, read_plan, run
+
+
+class Killer(ProgressCallback):
+    # Kill this process at a random moment after some cells.
+    n_left = int(sys.argv[4])
+
+    def cell_finished(self, cell, outcome):
+        self.n_left -= 1
+        if self.n_left == 0:
+            delay = random.Random(sys.argv[4]).uniform(0, 0.1)
+            threading.Timer(delay, os.kill, [os.getpid(), signal.SIGKILL]).start()
+
+
 if __name__ == "__main__":
-    run_plan(read_plan(sys.argv[1]), sys.argv[2], jobs=int(sys.argv[3]))
+    run(read_plan(sys.argv[1]), sys.argv[2], jobs=int(sys.argv[3]), progress=Killer())
 """
 
 
@@ -32,11 +42,11 @@ def start(tmp_path):
     script.write_text(RUNNER)
     started = []
 
-    def call(plan, store, jobs=1):
+    def call(plan, store, jobs=1, kill_after=0):
         (tmp_path / "plan.toml").write_text(plan_text(plan))
         process = subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path / "plan.toml"), str(store), str(jobs)],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+            [sys.executable, str(script), str(tmp_path / "plan.toml"), str(store), str(jobs), str(kill_after)],
+            env=environment(),
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
@@ -60,14 +70,6 @@ def n_finished(path):
         return 0
 
 
-def wait_until(condition, seconds=100):
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        time.sleep(0.02)
-    pytest.fail("what was waited for did not happen")
-
-
 @pytest.fixture
 def napping_plan(fast_plan):
     """Forty cells that take their time."""
@@ -76,14 +78,14 @@ def napping_plan(fast_plan):
 
 def test_a_second_run_does_only_what_is_missing(fast_plan, tmp_path):
     path = tmp_path / "results.sqlite"
-    first = run_plan(fast_plan("Fast", "Raises", repeats=1), path)
+    first = run(fast_plan("Fast", "Raises", repeats=1), path)
     assert (first.n_cells, first.n_run, first.n_failed) == (2, 2, 1)
-    second = run_plan(fast_plan("Fast", "Raises", repeats=3), path)
+    second = run(fast_plan("Fast", "Raises", repeats=3), path)
     assert (second.n_cells, second.n_run, second.n_failed) == (6, 4, 3)
-    third = run_plan(fast_plan("Fast", "Raises", repeats=3), path, retry_failed=True)
+    third = run(fast_plan("Fast", "Raises", repeats=3), path, retry_failed=True)
     assert (third.n_cells, third.n_run, third.n_failed) == (6, 3, 3)
     once = tmp_path / "once.sqlite"
-    run_plan(fast_plan("Fast", "Raises", repeats=3), once)
+    run(fast_plan("Fast", "Raises", repeats=3), once)
     assert table(path).equals(table(once))
 
 
@@ -91,7 +93,7 @@ def test_two_jobs_give_the_same_table_and_bad_methods_harm_no_other(small_file, 
     methods = ["Fast", "Dies", "EatsMemory", "Raises", "Mutates", "GlobalSeed", "NoConfidence"]
     plan = fast_plan(*methods, repeats=2)
     for jobs in (1, 2):
-        run_plan(plan, tmp_path / f"{jobs}.sqlite", jobs=jobs, max_mb=300)
+        run(plan, tmp_path / f"{jobs}.sqlite", jobs=jobs, max_mb=300)
     one, two = table(tmp_path / "1.sqlite"), table(tmp_path / "2.sqlite")
     assert one.equals(two)
     assert one.groupby("label")["status"].agg(set).to_dict() == {
@@ -99,23 +101,19 @@ def test_two_jobs_give_the_same_table_and_bad_methods_harm_no_other(small_file, 
     }
 
 
-@pytest.mark.parametrize(("jobs", "n_kills"), [(1, 2), (2, 1)])
-def test_kill_9_at_random_moments_and_resume_gives_the_identical_table(napping_plan, start, tmp_path, jobs, n_kills):
+@pytest.mark.parametrize(("jobs", "kills"), [(1, (3, 5)), (2, (4,))])
+def test_kill_9_at_random_moments_and_resume_gives_the_identical_table(napping_plan, start, tmp_path, jobs, kills):
     path = tmp_path / "killed.sqlite"
-    rng = random.Random(jobs)
-    for _ in range(n_kills):
-        before = n_finished(path)
-        process = start(napping_plan, path, jobs)
-        wait_until(lambda before=before: n_finished(path) > before)
-        time.sleep(rng.uniform(0, 0.3))
-        process.send_signal(signal.SIGKILL)
+    for kill_after in kills:
+        process = start(napping_plan, path, jobs, kill_after)
         # Until the workers are gone, too: they hold the other end of the pipe.
-        process.communicate(timeout=60)
+        process.communicate(timeout=100)
+        assert process.returncode == -signal.SIGKILL
     assert 0 < n_finished(path) < 40
     process = start(napping_plan, path, jobs)
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 0, errors
-    run_plan(napping_plan, tmp_path / "whole.sqlite")
+    run(napping_plan, tmp_path / "whole.sqlite")
     assert len(table(path)) == 40
     assert table(path).equals(table(tmp_path / "whole.sqlite"))
 
@@ -124,12 +122,12 @@ def test_two_runs_at_once_share_the_work(napping_plan, start, tmp_path):
     path = tmp_path / "shared.sqlite"
     other = start(napping_plan, path)
     wait_until(lambda: n_finished(path) > 0)
-    here = run_plan(napping_plan, path)
+    here = run(napping_plan, path)
     _, errors = other.communicate(timeout=100)
     assert other.returncode == 0, errors
     # Each cell was written once, by the run that had it.
     assert 0 < here.n_run < 40
-    run_plan(napping_plan, tmp_path / "whole.sqlite")
+    run(napping_plan, tmp_path / "whole.sqlite")
     assert table(path).equals(table(tmp_path / "whole.sqlite"))
 
 
@@ -137,26 +135,16 @@ def test_a_run_takes_over_from_one_that_dies_while_it_waits(fast_plan, start, tm
     path = tmp_path / "shared.sqlite"
     plan = fast_plan({"name": "Fast", "params": {"nap": 30.0}}, repeats=1)
     other = start(plan, path)
-    wait_until(lambda: path.exists() and _owner_count(path) == 1)
-    waiting = Watching()
+    wait_until(lambda: n_running(path) == 1)
+    waiting = Recorder()
     threading.Thread(target=lambda: (waiting.is_waiting.wait(60), other.kill(), other.wait()), daemon=True).start()
-    summary = run_plan(plan, path, max_seconds=0.5, observer=waiting)
+    summary = run(plan, path, max_seconds=0.5, progress=waiting)
     assert (summary.n_run, summary.n_failed) == (1, 1)
     assert load_cells(path)["reason"].tolist() == ["took longer than 0.5 s"]
 
 
-def _owner_count(path):
-    import sqlite3
-
-    try:
-        with sqlite3.connect(path) as connection:
-            return connection.execute("SELECT count(*) FROM cells WHERE status = 'running'").fetchone()[0]
-    except sqlite3.OperationalError:
-        return 0
-
-
-class Watching(Observer):
-    """An observer that remembers what it was told."""
+class Recorder(ProgressCallback):
+    """Remembers the callbacks."""
 
     def __init__(self):
         self.told = []
@@ -180,10 +168,10 @@ class Watching(Observer):
         self.told.append(("end",))
 
 
-def test_the_observer_hears_of_everything(fast_plan, tmp_path):
-    run_plan(fast_plan("Fast", repeats=1), tmp_path / "results.sqlite")
-    watching = Watching()
-    run_plan(fast_plan("Fast", repeats=2), tmp_path / "results.sqlite", observer=watching)
+def test_all_progress_callbacks_are_called(fast_plan, tmp_path):
+    run(fast_plan("Fast", repeats=1), tmp_path / "results.sqlite")
+    watching = Recorder()
+    run(fast_plan("Fast", repeats=2), tmp_path / "results.sqlite", progress=watching)
     assert watching.told == [
         ("begin", 2, 1, 1),
         ("started", "Fast", 1),
@@ -197,11 +185,11 @@ def test_ctrl_c_stops_at_once_and_gives_cells_back(fast_plan, start, tmp_path, j
     path = tmp_path / "results.sqlite"
     plan = fast_plan({"name": "Fast", "params": {"nap": 60.0}}, repeats=3)
     process = start(plan, path, jobs)
-    wait_until(lambda: path.exists() and _owner_count(path) >= jobs)
+    wait_until(lambda: n_running(path) >= jobs)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert process.returncode != 0
-    assert _owner_count(path) == 0
+    assert n_running(path) == 0
     assert load_plan_facts(path)[-1].finished is None
 
 
@@ -220,22 +208,22 @@ def test_a_method_that_ends_the_worker_is_given_up(fast_plan, start, tmp_path):
 def test_a_local_dask_cluster_gives_the_same_table(fast_plan, tmp_path):
     pytest.importorskip("distributed")
     plan = fast_plan("Fast", "Raises", repeats=2)
-    run_plan(plan, tmp_path / "here.sqlite")
-    run_plan(plan, tmp_path / "dask.sqlite", dask="local", jobs=2)
+    run(plan, tmp_path / "here.sqlite")
+    run(plan, tmp_path / "dask.sqlite", dask="local", jobs=2)
     assert table(tmp_path / "dask.sqlite").equals(table(tmp_path / "here.sqlite"))
 
 
 def test_a_dask_scheduler_that_is_not_there(fast_plan, tmp_path):
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
-        run_plan(fast_plan("Fast"), tmp_path / "results.sqlite", dask="tcp://127.0.0.1:1")
+        run(fast_plan("Fast"), tmp_path / "results.sqlite", dask="tcp://127.0.0.1:1")
 
 
 def test_nonsense_is_refused_before_anything_is_written(fast_plan, tmp_path):
     with pytest.raises(ValueError, match="jobs must be at least 1"):
-        run_plan(fast_plan("Fast"), tmp_path / "results.sqlite", jobs=0)
+        run(fast_plan("Fast"), tmp_path / "results.sqlite", jobs=0)
     with pytest.raises(ValueError, match="must be more than 0"):
-        run_plan(fast_plan("Fast"), tmp_path / "results.sqlite", max_seconds=0)
+        run(fast_plan("Fast"), tmp_path / "results.sqlite", max_seconds=0)
     with pytest.raises(ValueError, match="no data set"):
-        run_plan(parse_plan('data = ["nowhere"]'), tmp_path / "results.sqlite")
+        run(parse_plan('data = ["nowhere"]'), tmp_path / "results.sqlite")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Run the cells of a plan, here or on a cluster, and keep the results."""
+"""Run the cells of a plan, on this machine or on a Dask cluster, and store the results."""
 
 import contextlib
 import importlib
@@ -12,53 +12,55 @@ from typing import Any
 
 import joblib
 
-from pmlkit.bench.cell import Cell, close_sandbox, run_cell
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Budget, Outcome, die_with_parent
-from pmlkit.bench.plan import Plan
-from pmlkit.bench.plan_file import plan_text
+from pmlkit.bench.cells import Cell, expand
+from pmlkit.bench.evaluation import close_sandbox, run_cell
+from pmlkit.bench.plan import Plan, plan_text
+from pmlkit.bench.sandbox import Budget, Outcome, die_with_parent
 from pmlkit.bench.store import Store
 
-__all__ = ["Observer", "RunSummary", "run_plan"]
+__all__ = ["ProgressCallback", "RunSummary", "run"]
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY = 0.5  # seconds between two looks at what another run has finished
+_LOOK_EVERY = 0.5  # seconds between two checks of what another run has finished
 
 
-class Observer:
-    """Whoever wants to know how far a run is; this one keeps quiet. Called from several threads."""
+class ProgressCallback:
+    """Progress callbacks of a run; the base class ignores them. They are called from several threads."""
+
+    def stage(self, name: str) -> None:
+        """Name the part of a longer job that starts now; only `pmlkit.bench.paper.reproduce` has several parts."""
 
     def begin(self, n_cells: int, n_finished: int, jobs: int) -> None:
-        """Start: so many cells, of which so many were finished by earlier runs."""
+        """Start a run of `n_cells` cells, of which earlier runs finished `n_finished`."""
 
     def cell_started(self, cell: Cell) -> None:
-        """Take note of a cell that is being run."""
+        """Report a cell that starts."""
 
     def cell_finished(self, cell: Cell, outcome: Outcome) -> None:
-        """Take note of its end."""
+        """Report a cell that ended, with its result or the reason of its failure."""
 
     def others_finished(self, n_cells: int, n_running: int) -> None:
-        """Take note of cells that another run on the same store has finished, and of those it still has."""
+        """Report cells that another run on the same store finished, and how many it still runs."""
 
     def end(self) -> None:
-        """Stop, in whatever way the run ended."""
+        """End the run, also after an error."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What came of a run.
+    """Counts of a run.
 
     Attributes
     ----------
     n_cells : int
-        Of the plan.
+        Cells of the plan.
     n_run : int
-        Those that this run did; the others were there already or were done by another run at the same time.
+        Cells run now; the others were in the store, or a concurrent run on the same store did them.
     n_failed : int
-        Those of the plan that failed, now or before.
+        Cells of the plan that failed, now or in an earlier run.
     seconds : float
-        Time of the run.
+        Duration of this run.
     """
 
     n_cells: int
@@ -67,62 +69,64 @@ class RunSummary:
     seconds: float
 
 
-def run_plan(
+def run(
     plan: Plan,
-    path: str | os.PathLike[str],
+    store: str | os.PathLike[str],
     *,
     jobs: int = 1,
     dask: str | None = None,
     max_seconds: float = 3600.0,
     max_mb: float | None = None,
     retry_failed: bool = False,
-    observer: Observer | None = None,
+    progress: ProgressCallback | None = None,
     command: str = "",
 ) -> RunSummary:
-    """Run what a store does not have yet of a plan.
+    """Run the cells of a plan that a store does not have yet.
 
     Parameters
     ----------
     plan : Plan
-    path : str or path
-        The store, an SQLite file; it is made if there is none.
+        Data sets, noise, methods and repeats.
+    store : str or path
+        SQLite file with the results; created if absent.
     jobs : int, default=1
-        Processes at once; each uses one thread.
+        Number of processes; each uses one thread.
     dask : str, optional
-        The address of a Dask scheduler (``tcp://host:8786``), or ``local`` for a local cluster of `jobs` processes.
+        Address of a Dask scheduler (``tcp://host:8786``), or ``local`` for a local cluster of `jobs` processes.
         The store stays with the caller: workers need the package and the data files, not the store.
     max_seconds, max_mb : float
-        What a cell may use: time, and memory beyond that of the process that starts it. By default an hour, and the
-        machine's memory shared out over the jobs. A cell that needs more is recorded as failed.
+        Limits of a cell: time, and memory beyond that of the process that starts it. By default one hour, and an
+        equal share of the machine's memory per job. A cell that exceeds one of them is recorded as failed.
     retry_failed : bool, default=False
-        Whether cells that failed before are run again.
-    observer : Observer, optional
-        Who is told how far it is.
+        Whether to run cells again that failed before.
+    progress : ProgressCallback, optional
+        Receives the progress of the run.
     command : str, optional
-        What was typed, for the record.
+        Command line to record in the store; by default the plan.
 
     Returns
     -------
     summary : RunSummary
+        Counts; `pmlkit.bench.load_cells` reads the results.
 
     Notes
     -----
-    Several runs on one store at once share the work. A run that finds all that is left in the hands of others waits
-    for them, and takes over the cells of those that die.
+    Concurrent runs on one store share the work. A run with nothing left to start waits for the cells that others
+    run, and takes over the cells of processes that died.
 
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from pmlkit.bench import Plan, run_plan
+    >>> from pmlkit.bench import Plan, run
     >>> plan = Plan(["digit-strips:100"], ["MLkNN"], noise=[0.5], repeats=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = pathlib.Path(folder, "results.sqlite")
-    ...     first, second = run_plan(plan, store), run_plan(plan, store)
+    ...     first, second = run(plan, store), run(plan, store)
     >>> first.n_run, second.n_run
     (2, 0)
     """
     if not hasattr(os, "fork"):
-        raise RuntimeError("The bench runs every cell in a forked process, which Windows has not: use WSL or Linux.")
+        raise RuntimeError("Benchmark cells run in forked processes, which Windows does not have: use WSL or Linux.")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}.")
     if max_seconds <= 0 or (max_mb is not None and max_mb <= 0):
@@ -130,61 +134,61 @@ def run_plan(
     started = time.monotonic()
     cells = expand(plan)
     by_key = {cell.key: cell for cell in cells}
-    budget = Budget(max_seconds, _fair_share(jobs) if max_mb is None else max_mb)
-    watch = observer or Observer()
-    with Store(path) as store, _workers(jobs, dask) as parallel:
+    budget = Budget(max_seconds, _memory_share(jobs) if max_mb is None else max_mb)
+    callback = progress or ProgressCallback()
+    with Store(store) as opened, _workers(jobs, dask) as parallel:
         text = plan_text(plan)
-        store.begin(cells, command=command or text, plan=text, jobs=jobs, retry_failed=retry_failed)
-        run = _Run(store, list(by_key.values()), budget, watch)
-        before = store.progress()
-        watch.begin(len(by_key), before.done + before.failed, jobs)
+        opened.begin(cells, command=command or text, plan=text, jobs=jobs, retry_failed=retry_failed)
+        state = _Run(opened, list(by_key.values()), budget, callback)
+        before = opened.counts()
+        callback.begin(len(by_key), before.done + before.failed, jobs)
         try:
-            run.to_the_end(parallel)
+            state.run_all(parallel)
         finally:
-            watch.end()
-        store.end()
-        after = store.progress()
-    return RunSummary(len(by_key), run.n_run, after.failed, time.monotonic() - started)
+            callback.end()
+        opened.end()
+        after = opened.counts()
+    return RunSummary(len(by_key), state.n_run, after.failed, time.monotonic() - started)
 
 
 class _Run:
-    """The state of a run."""
+    """State of a run: which cells are under way, and which were when a worker died."""
 
-    def __init__(self, store: Store, cells: Sequence[Cell], budget: Budget, observer: Observer) -> None:
+    def __init__(self, store: Store, cells: Sequence[Cell], budget: Budget, callback: ProgressCallback) -> None:
         self._store = store
         self._cells = cells
         self._budget = budget
-        self._observer = observer
+        self._callback = callback
         self._under_way: dict[str, Cell] = {}
         self._suspects: set[str] = set()
         self._error: Exception | None = None
         self.n_run = 0
 
-    def to_the_end(self, parallel: joblib.Parallel) -> None:
+    def run_all(self, parallel: joblib.Parallel) -> None:
         n_known = self._n_finished()
         while True:
             self._store.take_over()
             done_before = self.n_run
             self._run_planned(parallel)
-            progress = self._store.progress()
-            n_finished = progress.done + progress.failed
+            counts = self._store.counts()
+            n_finished = counts.done + counts.failed
             others = n_finished - n_known - (self.n_run - done_before)
             n_known = n_finished
-            if others or progress.running:
-                self._observer.others_finished(others, progress.running)
-            if not progress.planned and not progress.running:
+            if others or counts.running:
+                self._callback.others_finished(others, counts.running)
+            if not counts.planned and not counts.running:
                 return
-            if not progress.planned:
+            if not counts.planned:
                 time.sleep(_LOOK_EVERY)
 
     def _n_finished(self) -> int:
-        progress = self._store.progress()
-        return progress.done + progress.failed
+        counts = self._store.counts()
+        return counts.done + counts.failed
 
     def _run_planned(self, parallel: joblib.Parallel) -> None:
         planned = self._store.planned()
         todo = [cell for cell in self._cells if cell.key in planned]
-        # What was under way when a worker died is run alone: if one dies again, it is clear why.
+        # Cells under way when a worker died run alone, so that a second death shows which cell caused it.
         for cell in todo:
             if cell.key in self._suspects:
                 self._run_these([cell], parallel)
@@ -195,55 +199,55 @@ class _Run:
     def _run_these(self, todo: Sequence[Cell], parallel: joblib.Parallel) -> None:
         tasks = (joblib.delayed(_run_named)(cell, self._budget) for cell in self._claims(todo))
         try:
-            # Closed at once if something goes wrong here: the cells under way are then given up.
+            # Closed at once on an error here, which cancels the cells under way.
             with contextlib.closing(parallel(tasks)) as answers:
                 for cell, outcome in answers:
                     self._finish(cell, outcome)
         except BrokenProcessPool:
-            self._blame()
+            self._handle_dead_worker()
         if self._error is not None:
             raise self._error
 
     def _claims(self, todo: Sequence[Cell]) -> Iterator[Cell]:
-        """Yield cells as workers become free, claiming each."""
+        """Yield the cells that could be claimed, as workers become free."""
         for cell in todo:
             try:
                 is_mine = self._store.claim(cell)
             except Exception as error:
-                # joblib asks from a thread of its own, where an exception would be lost.
+                # joblib iterates in a thread of its own, where an exception would be lost.
                 self._error = error
                 return
             if is_mine:
                 self._under_way[cell.key] = cell
-                self._observer.cell_started(cell)
+                self._callback.cell_started(cell)
                 yield cell
 
     def _finish(self, cell: Cell, outcome: Outcome) -> None:
         self._store.finish(cell, outcome)
         self._under_way.pop(cell.key)
         self.n_run += 1
-        self._observer.cell_finished(cell, outcome)
+        self._callback.cell_finished(cell, outcome)
 
-    def _blame(self) -> None:
-        """A worker process died: suspect the cells under way, or give up the one that ran alone."""
+    def _handle_dead_worker(self) -> None:
+        """Handle the death of a worker: suspect the cells under way, or fail the one that ran alone."""
         logger.warning("A worker process died; the cells under way are run again, one by one.")
         for key, cell in list(self._under_way.items()):
             if key in self._suspects:
                 self._finish(cell, Outcome(None, "the worker process died twice while running it", 0.0))
             else:
                 self._suspects.add(key)
-                self._store.give_back(cell)
+                self._store.release(cell)
                 self._under_way.pop(key)
 
 
 def _run_named(cell: Cell, budget: Budget) -> tuple[Cell, Outcome]:
-    """Run a cell and say which it was: answers come in any order."""
+    """Run a cell and return it with its outcome, since outcomes arrive in any order."""
     return cell, run_cell(cell, budget)
 
 
 @contextlib.contextmanager
 def _workers(jobs: int, dask: str | None) -> Iterator[joblib.Parallel]:
-    """Give something that runs cells in parallel and hands back answers as they come."""
+    """Yield a joblib.Parallel that returns outcomes as they arrive."""
     options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
     if dask is None:
         options |= {"initializer": die_with_parent, "initargs": (os.getpid(),)}
@@ -251,7 +255,7 @@ def _workers(jobs: int, dask: str | None) -> Iterator[joblib.Parallel]:
             with joblib.Parallel(n_jobs=jobs, backend="loky", pre_dispatch="1.5*n_jobs", **options) as parallel:
                 yield parallel
         finally:
-            close_sandbox()  # with one job, cells run from this very process
+            close_sandbox()  # with one job, cells are started from this process
         return
     with _dask_client(dask, jobs) as client, joblib.parallel_config(backend="dask", client=client):
         yield joblib.Parallel(n_jobs=-1, **options)
@@ -278,6 +282,6 @@ def _dask_client(address: str, jobs: int) -> Iterator[Any]:
         yield client
 
 
-def _fair_share(jobs: int) -> float:
-    """Return the megabytes that each of some jobs can have."""
+def _memory_share(jobs: int) -> float:
+    """Return an equal share of the machine's memory per job, in megabytes."""
     return 0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20 / jobs

@@ -1,24 +1,79 @@
-"""From a plan to its cells."""
+"""Cells of a plan: each is one method on one split of one data set with one kind and ratio of noise."""
 
 import functools
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from pmlkit import __version__
-from pmlkit.bench.cell import PROTOCOL, Cell, build_model
-from pmlkit.bench.plan import DataEntry, Plan, Variant
-from pmlkit.bench.plan_words import PlanError, load_method
+from pmlkit import __version__, _metric_info
+from pmlkit.bench.fingerprints import code_fingerprint, derive_seed, digest
+from pmlkit.bench.plan import Plan
+from pmlkit.bench.plan_entries import DataEntry, PlanError, Tune, Variant, load_method
 from pmlkit.bench.problem import Source, find_source
-from pmlkit.bench.seeds import derive_seed, digest
-from pmlkit.bench.source import code_fingerprint
 from pmlkit.exceptions import DataError
 
-__all__ = ["expand"]
+__all__ = ["METRICS", "PROTOCOL", "Cell", "build_model", "expand"]
 
 logger = logging.getLogger(__name__)
 
+PROTOCOL = 1
+"""Goes up when a cell, or the way in which it is tuned, becomes something else: older cells are then not current."""
+
+METRICS = tuple(metric.key for metric in _metric_info.METRICS)
+"""What is measured in a cell, and does not depend on the machine's speed."""
+
 _SHARED_CODE = ("pmlkit.data.digits", "pmlkit.data.noise", "pmlkit.data.splits", "pmlkit.metrics")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All that must be known to run a cell anywhere.
+
+    Attributes
+    ----------
+    key : str
+        Stands for everything that could change the result.
+    group : str
+        The same, but for the repeat.
+    data, label : str
+        What it is filed under.
+    source : Source
+        The data set.
+    noise : {"own", "uniform", "correlated", "confusable"}
+    ratio : float or None
+        None for ``own``.
+    repeat, seed : int
+        The seed follows from the repeat; split, noise and method follow from the seed.
+    method : str
+    params : dict
+        Of the method.
+    shown_params : str
+        What differs from the defaults, as canonical JSON.
+    grid, tune
+        What is chosen inside the training rows, and how.
+    """
+
+    key: str
+    group: str
+    data: str
+    label: str
+    source: Source
+    noise: str
+    ratio: float | None
+    repeat: int
+    seed: int
+    method: str
+    params: Mapping[str, Any]
+    shown_params: str
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tune: Tune | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        noise = "own" if self.ratio is None else f"{self.noise} {self.ratio:g}"
+        return f"{self.data}, {noise}, {self.label}, repeat {self.repeat}"
 
 
 def expand(plan: Plan) -> list[Cell]:
@@ -36,12 +91,12 @@ def expand(plan: Plan) -> list[Cell]:
     -----
     The key of a cell is a digest of the content of the data set, the noise, the repeat and the seed of the plan, the
     method with all its parameters (defaults included), how it is tuned, the version of pmlkit and the code of the
-    method, of the noise, of the splits and of the measures.
+    method, of the noise, of the splits and of the metrics.
 
     Examples
     --------
     >>> from pmlkit.bench import Plan
-    >>> from pmlkit.bench.grid import expand
+    >>> from pmlkit.bench.cells import expand
     >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN", "PMLLFC"], noise=[0.5, 1], repeats=2))
     >>> len(cells), cells[0].title, len({cell.seed for cell in cells})
     (8, 'digit-strips:100, uniform 0.5, MLkNN, repeat 0', 2)
@@ -84,6 +139,14 @@ def expand(plan: Plan) -> list[Cell]:
     return cells
 
 
+def build_model(method: str, params: Mapping[str, Any], seed: int) -> Any:
+    """Return an unfitted model; its seed is that of the cell unless the plan gives one."""
+    model = load_method(method)(**params)
+    if "random_state" in model.get_params() and "random_state" not in params:
+        model.set_params(random_state=seed)
+    return model
+
+
 def _noises(plan: Plan, entry: DataEntry, source: Source) -> Iterator[tuple[str, float | None]]:
     """Yield the kinds and ratios for one data set."""
     wanted, kinds = entry.noise or plan.noise, entry.kinds or plan.kinds
@@ -107,7 +170,7 @@ def _identity(variant: Variant, plan: Plan) -> list[Any]:
     params = build_model(variant.method, variant.params, seed=0).get_params()
     if "random_state" not in variant.params:
         params.pop("random_state", None)
-    tuned = [plan.tune.folds, plan.tune.measure, _plain(variant.grid)] if plan.tune and variant.grid else None
+    tuned = [plan.tune.folds, plan.tune.metric, _plain(variant.grid)] if plan.tune and variant.grid else None
     return [variant.method, _plain(params), tuned, __version__, PROTOCOL, _code(variant.method)]
 
 

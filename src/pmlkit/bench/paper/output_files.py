@@ -1,96 +1,42 @@
-"""The reproduction as files: tables, a page, and a written verdict."""
+"""Files of a reproduction: tables as CSV, the claims in Markdown, and an HTML page."""
 
 import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from pmlkit._files import replacing
-from pmlkit._measures import FIVE
-from pmlkit.bench.means import means_csv
-from pmlkit.bench.paper.comparison import (
-    ENOUGH_REPEATS,
-    Figure,
-    SizeFigure,
-    TestCounts,
-    compare_sizes,
-    compare_table_2,
-    compare_table_3,
-    main_results,
-    tally,
-)
-from pmlkit.bench.paper.facts import LFC, REAL, RIVALS, contradictions, table_3_faults
-from pmlkit.bench.paper.grid import ABLATIONS, SENSITIVITY, Experiments, missing_methods
-from pmlkit.bench.paper.verdict import Claim, VariantResults, figure_results, judge_claims
-from pmlkit.bench.pictures import Series, dot_chart, line_chart, swatch
-from pmlkit.bench.report import render, report_parts
-from pmlkit.bench.summary import Failure, summarize
-from pmlkit.bench.wording import count, number
-from pmlkit.data import data_home, read
+from pmlkit._metric_info import FIVE
+from pmlkit.bench.formatting import count, number
+from pmlkit.bench.paper.claims import Claim, VariantResults
+from pmlkit.bench.paper.comparison import ENOUGH_REPEATS, Figure, tally
+from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
+from pmlkit.bench.paper.printed import LFC, RIVALS, contradictions, table_3_faults
+from pmlkit.bench.plots import Series, dot_chart, line_chart, swatch
+from pmlkit.bench.reporting import render, report_parts
+from pmlkit.bench.results import means_csv
+from pmlkit.bench.summary import summarize
+from pmlkit.data import data_home
 
-__all__ = ["Reproduction", "reproduction", "write_files"]
+if TYPE_CHECKING:
+    from pmlkit.bench.paper.reproduction import Reproduction
 
-_TABLE_1 = ("n_rows", "n_features", "n_labels", "true_labels_per_row", "false_candidates")
-_NAMES_1 = dict(zip(_TABLE_1, ("rows", "features", "labels", "labels a row", "false candidates"), strict=True))
+__all__ = ["verdict_text", "write_files"]
+
+_NAMES_1 = {
+    "n_rows": "rows",
+    "n_features": "features",
+    "n_labels": "labels",
+    "true_labels_per_row": "labels per row",
+    "false_candidates": "false candidates",
+}
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """Everything that is told about a reproduction."""
-
-    experiments: Experiments
-    sizes: list[SizeFigure]
-    figures: list[Figure]
-    counts: list[TestCounts]
-    ablation: VariantResults | None
-    sensitivity: dict[str, VariantResults | None]
-    claims: list[Claim]
-    failures: tuple[Failure, ...]
-    cells: pd.DataFrame
-
-    @property
-    def n_repeats(self) -> int:
-        """How many repeats the runs have."""
-        return int(self.cells["repeat"].nunique())
-
-
-def reproduction(cells: pd.DataFrame, experiments: Experiments) -> Reproduction:
-    """Put our results beside the paper's.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-    experiments : Experiments
-        What was run.
-    """
-    results = main_results(cells)
-    printed = [name for name in experiments.names if not name.startswith("digit-strips")]
-    variants = {*ABLATIONS, *(label for labels in SENSITIVITY.values() for label in labels.values()), *RIVALS, LFC}
-    known = cells[cells["label"].isin(variants)]
-    return Reproduction(
-        experiments=experiments,
-        sizes=compare_sizes({name: _sizes(name) for name in printed}),
-        figures=compare_table_2(results, printed),
-        counts=compare_table_3(results),
-        ablation=figure_results(cells, [*ABLATIONS, LFC], experiments.ablation),
-        sensitivity={
-            name: figure_results(cells, list(labels.values()), experiments.sensitivity)
-            for name, labels in SENSITIVITY.items()
-        },
-        claims=judge_claims(cells, experiments),
-        failures=summarize(known).failures,
-        cells=cells,
-    )
-
-
-def write_files(found: Reproduction, folder: Path, commands: Sequence[str]) -> list[Path]:
+def write_files(found: "Reproduction", folder: Path, commands: Sequence[str]) -> list[Path]:
     """Write the tables, the page and the verdict into a folder, and return their paths."""
     texts = {
         "means.csv": means_csv(found.cells),
@@ -99,17 +45,17 @@ def write_files(found: Reproduction, folder: Path, commands: Sequence[str]) -> l
             ((one.data, one.what, one.theirs, one.ours, one.verdict) for one in found.sizes),
         ),
         "table2.csv": _csv(
-            ["data", "measure", "method", "paper", "paper_std", "ours", "ours_std", "verdict", "note"],
+            ["data", "metric", "method", "paper", "paper_std", "ours", "ours_std", "verdict", "note"],
             (
-                (one.data, one.measure.key, one.method, *map(_three, one.theirs + one.ours), one.verdict, one.note)
+                (one.data, one.metric.key, one.method, *map(_three, one.theirs + one.ours), one.verdict, one.note)
                 for one in found.figures
             ),
         ),
         "table3.csv": _csv(
-            ["measure", "rival", "paper", "ours", "better_means", "verdict"],
+            ["metric", "rival", "paper", "ours", "better_means", "verdict"],
             (
                 (
-                    one.measure.key if one.measure else "total",
+                    one.metric.key if one.metric else "total",
                     one.rival,
                     "/".join(map(str, one.theirs)),
                     "/".join(map(str, one.ours)),
@@ -138,7 +84,7 @@ def write_files(found: Reproduction, folder: Path, commands: Sequence[str]) -> l
     return paths
 
 
-def verdict_text(found: Reproduction) -> str:
+def verdict_text(found: "Reproduction") -> str:
     """Return the verdict in Markdown: which claims hold, which figures are met, what could not be run."""
     held = [claim.ruling for claim in found.claims]
     lines = [
@@ -172,21 +118,19 @@ def verdict_text(found: Reproduction) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _not_run(found: Reproduction) -> list[str]:
+def _not_run(found: "Reproduction") -> list[str]:
     lines = []
     if found.experiments.missing:
         lines.append(f"- No data file: {', '.join(found.experiments.missing)}.")
-    if absent := missing_methods():
-        lines.append(f"- Not in this version of pmlkit: {', '.join(absent)}.")
     for one in found.failures:
         repeats = count(len(one.repeats), "repeat")
         lines.append(f"- {one.method} on {one.case.data}, {one.case.noise_name} ({repeats}): {_cell(one.reason)}.")
-    for data, method, seconds in found.experiments.left_at_one(found.cells):
+    for data, method, seconds in found.experiments.run_once(found.cells):
         lines.append(f"- {method} on {data} took {seconds:.0f} s, so it was run only once there.")
     return ["## What could not be run", "", *lines, ""] if lines else []
 
 
-def _page(found: Reproduction, commands: Sequence[str]) -> str:
+def _page(found: "Reproduction", commands: Sequence[str]) -> str:
     main = found.cells[found.cells["label"].isin([*RIVALS, LFC])]
     summary = summarize(main, reference=LFC if (main["label"] == LFC).any() else None)
     by_data: dict[str, list[Figure]] = {}
@@ -205,19 +149,18 @@ def _page(found: Reproduction, commands: Sequence[str]) -> str:
             data: [s for s in found.sizes if s.data == data] for data in dict.fromkeys(s.data for s in found.sizes)
         },
         what_1=_NAMES_1,
-        table_2={data: {(one.measure.key, one.method): one for one in figures} for data, figures in by_data.items()},
+        table_2={data: {(one.metric.key, one.method): one for one in figures} for data, figures in by_data.items()},
         tallies={data: _tally_words([one.verdict for one in figures]) for data, figures in by_data.items()},
         lfc_tally=_tally_words([one.verdict for one in found.figures if one.method == LFC]),
         rival_tally=_tally_words([one.verdict for one in found.figures if one.method != LFC]),
-        table_3={(one.measure, one.rival): one for one in found.counts},
+        table_3={(one.metric, one.rival): one for one in found.counts},
         ablations=[*ABLATIONS, LFC],
         dots_3=_dots(found),
         curves_4=_curves(found),
-        legend_4=[(measure.name, swatch(position)) for position, measure in enumerate(FIVE)],
+        legend_4=[(metric.name, swatch(position)) for position, metric in enumerate(FIVE)],
         doubts=_doubts(),
         faults_3=table_3_faults(),
-        absent=missing_methods(),
-        left_at_one=found.experiments.left_at_one(found.cells),
+        run_once=found.experiments.run_once(found.cells),
         home=str(data_home()),
         rulings=_tally_rulings(found.claims),
         **report_parts(summary),
@@ -230,8 +173,8 @@ def _tally_rulings(claims: Sequence[Claim]) -> dict[str, int]:
     return {ruling: rulings.count(ruling) for ruling in ("holds", "holds in part", "does not hold", "not tested")}
 
 
-def _curves(found: Reproduction) -> list[tuple[str, Markup]]:
-    styles = {measure.name: position for position, measure in enumerate(FIVE)}
+def _curves(found: "Reproduction") -> list[tuple[str, Markup]]:
+    styles = {metric.name: position for position, metric in enumerate(FIVE)}
     pictures = []
     for name, labels in SENSITIVITY.items():
         results = found.sensitivity[name]
@@ -240,12 +183,12 @@ def _curves(found: Reproduction) -> list[tuple[str, Markup]]:
                 Series(m.name, list(labels), results.mean[m.key].tolist(), results.deviation[m.key].tolist())
                 for m in FIVE
             ]
-            title = f"The five measures against {name}"
+            title = f"The five metrics against {name}"
             pictures.append((name, line_chart(series, styles, title=title, x_label=name, y_label="", log_x=True)))
     return pictures
 
 
-def _dots(found: Reproduction) -> list[tuple[str, Markup]]:
+def _dots(found: "Reproduction") -> list[tuple[str, Markup]]:
     names = [*ABLATIONS, LFC]
     styles = {name: position for position, name in enumerate(names)}
     if found.ablation is None:
@@ -262,18 +205,6 @@ def _dots(found: Reproduction) -> list[tuple[str, Markup]]:
         )
         for m in FIVE
     ]
-
-
-def _sizes(name: str) -> dict[str, float]:
-    data = read(data_home() / f"{name}.npz")
-    truth = data.Y if data.truth is None else data.truth
-    values: dict[str, float] = {
-        "n_rows": data.n_rows,
-        "n_features": data.n_features,
-        "n_labels": data.n_labels,
-        "true_labels_per_row": truth.nnz / data.n_rows,
-    }
-    return values | ({"false_candidates": data.Y.nnz - truth.nnz} if name in REAL else {})
 
 
 def _doubts() -> list[tuple[str, str, str]]:

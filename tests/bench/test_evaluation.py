@@ -7,11 +7,11 @@ from sklearn.base import clone
 
 import bench_methods
 from pmlkit.bench import Plan
-from pmlkit.bench.cell import MEASURES, close_sandbox, run_cell
-from pmlkit.bench.grid import expand
-from pmlkit.bench.isolate import Budget
+from pmlkit.bench.cells import METRICS, expand
+from pmlkit.bench.evaluation import close_sandbox, run_cell
+from pmlkit.bench.fingerprints import derive_seed
 from pmlkit.bench.problem import make_problem
-from pmlkit.bench.seeds import derive_seed
+from pmlkit.bench.sandbox import Budget
 from pmlkit.data import add_noise, load_digit_strips, read, train_test_rows, write
 from pmlkit.methods import PMLLFC
 from pmlkit.metrics import evaluate, evaluate_cleaning
@@ -42,7 +42,7 @@ def test_a_cell_is_what_a_person_would_do_by_hand(small_file, kind):
     expected |= evaluate_cleaning(truth, Y, model.label_confidence_)
     found = run_cell(cell, PLENTY)
     assert found.reason is None
-    assert {name: found.answer[name] for name in MEASURES} == {name: expected[name] for name in MEASURES}
+    assert {name: found.answer[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert found.answer["fit_seconds"] > 0
     assert found.answer["predict_seconds"] > 0
 
@@ -91,7 +91,7 @@ def test_methods_cannot_spoil_each_others_rows_or_luck(fast_plan):
     for number in (2, 1, 0):
         close_sandbox()
         alone = one(plan, number).answer
-        assert {name: alone[name] for name in MEASURES} == {name: together[number][name] for name in MEASURES}
+        assert {name: alone[name] for name in METRICS} == {name: together[number][name] for name in METRICS}
 
 
 @pytest.mark.parametrize(

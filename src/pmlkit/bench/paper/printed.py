@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from pmlkit.bench.wording import count
+from pmlkit.bench.formatting import count
 
 __all__ = [
     "LFC",
@@ -43,12 +43,12 @@ def table(number: int) -> pd.DataFrame:
     Returns
     -------
     table : DataFrame
-        1: a row for each data set. 2: a row for each data set, measure and method that has a figure. 3: a row for each
-        measure (and ``total``) and rival. The first line of each file tells where it comes from.
+        1: a row for each data set. 2: a row for each data set, metric and method that has a figure. 3: a row for each
+        metric (and ``total``) and rival. The first line of each file tells where it comes from.
 
     Examples
     --------
-    >>> from pmlkit.bench.paper.facts import table
+    >>> from pmlkit.bench.paper.printed import table
     >>> table(1).set_index("data").loc["scene", "n_rows"]
     np.int64(2407)
     >>> len(table(2)), len(table(3))
@@ -64,7 +64,7 @@ class Contradiction:
     """A figure of table 2 that cannot be right, or not for what it is said to be."""
 
     data: str
-    measure: str
+    metric: str
     method: str
     reason: str
 
@@ -82,14 +82,14 @@ def contradictions() -> tuple[Contradiction, ...]:
 
     Examples
     --------
-    >>> from pmlkit.bench.paper.facts import contradictions
+    >>> from pmlkit.bench.paper.printed import contradictions
     >>> [one.data for one in contradictions() if one.method == "PML-LFC"]
     ['YeastCC', 'YeastMF']
     """
     sizes = table(1).set_index("data")
     # Table 1 prints 0.245 labels a row for corel5k; the data have 3.522.
     density = sizes["true_labels_per_row"].where(sizes.index != "corel5k", 3.522) / sizes["n_labels"]
-    means = table(2).pivot_table("mean", index=["data", "method"], columns="measure", sort=False)
+    means = table(2).pivot_table("mean", index=["data", "method"], columns="metric", sort=False)
     found = []
     for (data, method), row in means.iterrows():
         q, m = int(sizes.loc[data, "n_labels"]), int(sizes.loc[data, "most_true_labels"])
@@ -100,7 +100,7 @@ def contradictions() -> tuple[Contradiction, ...]:
                 f"the ranking loss {ranking:.3f} is about the Hamming loss of predicting nothing, {density[data]:.3f}: "
                 "the two losses look swapped"
             )
-            found += [Contradiction(data, measure, method, reason) for measure in ("hamming_loss", "ranking_loss")]
+            found += [Contradiction(data, metric, method, reason) for metric in ("hamming_loss", "ranking_loss")]
         elif hamming > 0.5:
             reason = f"a Hamming loss of {hamming:.3f} is worse than that of the opposite prediction"
             found.append(Contradiction(data, "hamming_loss", method, reason))
@@ -115,7 +115,7 @@ def contradictions() -> tuple[Contradiction, ...]:
                 f"with a ranking loss of {ranking:.3f} and at most {m} true labels, coverage is at most {highest:.3f}, "
                 f"not {coverage:.3f}"
             )
-            found += [Contradiction(data, measure, method, reason) for measure in ("ranking_loss", "coverage")]
+            found += [Contradiction(data, metric, method, reason) for metric in ("ranking_loss", "coverage")]
     return tuple(found)
 
 
@@ -125,11 +125,11 @@ def table_3_faults() -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from pmlkit.bench.paper.facts import table_3_faults
+    >>> from pmlkit.bench.paper.printed import table_3_faults
     >>> print(table_3_faults()[0])
     RankSVM has no figures on YeastBP, but 115 tests are counted for it instead of at most 110.
     """
-    figures, counts = table(2), table(3).set_index(["measure", "rival"])
+    figures, counts = table(2), table(3).set_index(["metric", "rival"])
     n_cases = len(SYNTHETIC) * len(RATIOS) + len(REAL)
     faults = []
     for rival in RIVALS:
@@ -141,12 +141,12 @@ def table_3_faults() -> tuple[str, ...]:
                 f"{rival} has no figures on {', '.join(missing)}, but {n_counted} tests are counted for it instead of "
                 f"at most {n_possible}."
             )
-    marks = figures.groupby(["measure", "method", "outcome"]).size()
-    for (measure, rival, outcome), n_marked in marks.items():
-        n_counted = int(counts.loc[(measure, rival), _PLURAL[outcome]])
+    marks = figures.groupby(["metric", "method", "outcome"]).size()
+    for (metric, rival, outcome), n_marked in marks.items():
+        n_counted = int(counts.loc[(metric, rival), _PLURAL[outcome]])
         if n_marked > n_counted:
             faults.append(
-                f"Table 2 marks {count(int(n_marked), outcome)} against {rival} by {measure.replace('_', ' ')}, "
+                f"Table 2 marks {count(int(n_marked), outcome)} against {rival} by {metric.replace('_', ' ')}, "
                 f"table 3 counts {n_counted}."
             )
     return tuple(faults)

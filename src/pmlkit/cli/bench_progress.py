@@ -1,4 +1,4 @@
-"""How far a run is: a live picture on a terminal, now and then a line elsewhere."""
+"""Progress of a benchmark: a live display on a terminal, a line every ten seconds elsewhere."""
 
 import threading
 import time
@@ -9,9 +9,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pmlkit.bench.cell import Cell
-from pmlkit.bench.isolate import Outcome
-from pmlkit.bench.run import Observer
+from pmlkit.bench.cells import Cell
+from pmlkit.bench.runner import ProgressCallback
+from pmlkit.bench.sandbox import Outcome
+from pmlkit.cli.output import clean
 
 __all__ = ["Display"]
 
@@ -20,19 +21,19 @@ _SHOWN_CELLS = 8
 _SHOWN_FAILURES = 3
 
 
-class Display(Observer):
-    """Shows cells done and left, the time left, the cells under way and the failures.
+class Display(ProgressCallback):
+    """Display of finished and remaining cells, the time left, the cells under way and the failures.
 
     Parameters
     ----------
     console : rich.console.Console
-        Where to show it.
+        Console to write to.
 
     Examples
     --------
     >>> import io
     >>> from rich.console import Console
-    >>> from pmlkit.bench.display import Display
+    >>> from pmlkit.cli.bench_progress import Display
     >>> stream = io.StringIO()
     >>> display = Display(Console(file=stream))
     >>> display.begin(n_cells=20, n_finished=5, jobs=2)
@@ -52,15 +53,20 @@ class Display(Observer):
         self._failures: list[Text] = []
         self._started = self._last_line = time.monotonic()
 
+    def stage(self, name: str) -> None:
+        """Print the name of a part."""
+        self._console.print(Text.assemble(("now:", "bold"), " ", clean(name)), soft_wrap=True)
+
     def begin(self, n_cells: int, n_finished: int, jobs: int) -> None:
-        """Start."""
+        """Start the display."""
         self._n_cells, self._n_finished, self._jobs = n_cells, n_finished, jobs
+        self._n_failed = self._n_here = self._n_elsewhere = 0
         self._started = self._last_line = time.monotonic()
         before = f", {n_finished:,} of them finished before" if n_finished else ""
         with_jobs = f"{jobs} job{'s' if jobs > 1 else ''}"
         self._line(f"{n_cells:,} cells{before}, {n_cells - n_finished:,} to do with {with_jobs}")
         if self._console.is_terminal and n_finished < n_cells:
-            self._live = Live(get_renderable=self._picture, console=self._console, refresh_per_second=4, transient=True)
+            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
 
     def cell_started(self, cell: Cell) -> None:
@@ -76,25 +82,25 @@ class Display(Observer):
             self._n_here += 1
             if outcome.answer is None:
                 self._n_failed += 1
-                self._failures.append(Text(_one_line(f"{cell.title}: {outcome.reason}")))
+                self._failures.append(Text(clean(f"{cell.title}: {outcome.reason}")))
                 if self._live is None:
                     self._line(f"failed: {self._failures[-1]}")
-            self._line_now_and_then()
+            self._line_at_intervals()
 
     def others_finished(self, n_cells: int, n_running: int) -> None:
-        """Count cells of another run, and say that it is waited for."""
+        """Count cells of another run, and show how many it still runs."""
         with self._guard:
             self._n_finished += n_cells
             self._n_elsewhere = n_running
-            self._line_now_and_then()
+            self._line_at_intervals()
 
     def end(self) -> None:
-        """Stop."""
+        """Stop the display."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
-    def _line_now_and_then(self) -> None:
+    def _line_at_intervals(self) -> None:
         if self._live is None and time.monotonic() - self._last_line >= _LINE_EVERY:
             self._last_line = time.monotonic()
             self._line(self._summary())
@@ -115,13 +121,13 @@ class Display(Observer):
         return ", ".join(parts)
 
     def _seconds_left(self) -> float | None:
-        """Guess the time left from the pace so far."""
+        """Estimate the time left from the pace so far."""
         if not self._n_here:
             return None
         pace = (time.monotonic() - self._started) / self._n_here
         return pace * (self._n_cells - self._n_finished)
 
-    def _picture(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         with self._guard:
             now = time.monotonic()
             head = Table.grid()
@@ -130,17 +136,17 @@ class Display(Observer):
             cells = Table.grid(padding=(0, 2))
             oldest = sorted(self._under_way.values(), key=lambda item: item[1])
             for cell, started in oldest[: max(self._jobs, 1)][:_SHOWN_CELLS]:
-                cells.add_row(Text(_duration(now - started), style="dim"), Text(_one_line(cell.title)))
+                cells.add_row(Text(_duration(now - started), style="dim"), Text(clean(cell.title)))
             failures = [Text.assemble(("failed: ", "bold red"), text) for text in self._failures[-_SHOWN_FAILURES:]]
             return Group(head, cells, *failures)
 
 
 def _duration(seconds: float) -> str:
-    """Return a time for people.
+    """Return a duration in words.
 
     Examples
     --------
-    >>> from pmlkit.bench.display import _duration
+    >>> from pmlkit.cli.bench_progress import _duration
     >>> _duration(5), _duration(125), _duration(3 * 3600 + 120)
     ('5 s', '2 min 5 s', '3 h 2 min')
     """
@@ -150,8 +156,3 @@ def _duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _one_line(text: str) -> str:
-    """Return a text that cannot steer the terminal."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

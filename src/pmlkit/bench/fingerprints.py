@@ -1,17 +1,55 @@
-"""A fingerprint of code: results made by other code must not be taken for those of this one."""
+"""Digests of values and of code, and the seeds derived from them: the same input gives the same number anywhere."""
 
 import ast
 import functools
 import hashlib
 import importlib.util
+import json
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-__all__ = ["code_fingerprint", "git_revision"]
+__all__ = ["canonical_json", "code_fingerprint", "derive_seed", "digest", "git_revision"]
 
 _PACKAGE = __name__.partition(".")[0]
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def canonical_json(value: Any) -> str:
+    """Return a value as JSON in one way only: keys sorted.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.fingerprints import canonical_json
+    >>> canonical_json({"beta": 10.0, "alpha": 1})
+    '{"alpha": 1, "beta": 10.0}'
+    """
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def digest(*parts: Any) -> str:
+    """Return 24 hexadecimal digits that stand for the parts.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.fingerprints import digest
+    >>> len(digest("scene", 0.5)), digest("scene", 0.5) == digest("scene", 0.5), digest("a", "b") == digest("ab")
+    (24, True, False)
+    """
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:24]
+
+
+def derive_seed(*parts: Any) -> int:
+    """Return a seed of 31 bits, which every kind of `random_state` takes, from what it is for.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.fingerprints import derive_seed
+    >>> derive_seed(0, "scene", 1) == derive_seed(0, "scene", 1) != derive_seed(0, "scene", 2)
+    True
+    """
+    return int(digest(*parts), 16) % 2**31
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
@@ -25,7 +63,7 @@ def code_fingerprint(modules: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> from pmlkit.bench.source import code_fingerprint
+    >>> from pmlkit.bench.fingerprints import code_fingerprint
     >>> knn, lfc = code_fingerprint(["pmlkit.methods.mlknn"]), code_fingerprint(["pmlkit.methods.pml_lfc"])
     >>> len(knn), knn == lfc
     (24, False)
