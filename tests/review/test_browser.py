@@ -1,5 +1,7 @@
 """The whole walk in a real browser."""
 
+import json
+
 import pytest
 
 from pmlkit.cleaning import clean

@@ -1,13 +1,14 @@
 """The web server of a review: routes to `pmlkit.review.session.Review`, on this machine only unless told otherwise."""
 
-import contextlib
 import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
+from html import escape
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from jinja2 import Environment, StrictUndefined
@@ -21,6 +22,9 @@ from starlette.routing import Route
 from pmlkit.exceptions import DataError
 from pmlkit.review.security import Gate, SecurityMiddleware
 from pmlkit.review.session import Review
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning.audit import Answers
 
 __all__ = ["ReviewServer"]
 
@@ -74,6 +78,16 @@ class ReviewServer:
         """Whether only programs on this machine can reach the server."""
         return self.host in _LOOPBACK
 
+    @cached_property
+    def address(self) -> str:
+        """The address of the page, with a token that works once."""
+        return self.new_address()
+
+    @property
+    def answers(self) -> "Answers":
+        """The answers so far."""
+        return self.review.answers
+
     def new_address(self, who: str | None = None) -> str:
         """Return an address with a token that opens the page once."""
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -100,6 +114,11 @@ class ReviewServer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+            self.review.close()
+
+    def _repr_html_(self) -> str:
+        """Show the address in a notebook."""
+        return f'<p>Review page: <a href="{escape(self.address)}" target="_blank">{escape(self.address)}</a></p>'
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -214,14 +233,3 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
 
 def _refused(text: str) -> Response:
     return PlainTextResponse(text + "\n", status_code=401)
-
-
-@contextlib.contextmanager
-def serving(review: Review, **options: Any) -> Iterator[ReviewServer]:
-    """Serve a review while the block runs."""
-    server = ReviewServer(review, **options)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()

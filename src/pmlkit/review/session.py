@@ -16,12 +16,14 @@ import numpy as np
 from pmlkit.cleaning.audit import Audit, Question
 from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.exceptions import DataError
+from pmlkit.review.applied import keep_certificate
 from pmlkit.review.cards import Cards
 from pmlkit.review.outputs import Outputs, similar_names
 from pmlkit.review.store import ANSWERS, AnswerStore, Event, StoredEvent
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
+    from pmlkit.cleaning.audit import Answers
 
 __all__ = ["Review"]
 
@@ -316,6 +318,18 @@ class Review:
             self._sync()
             return self.outputs.make(what, {key for key, said in self._added.items() if said == "right"})
 
+    @property
+    def answers(self) -> "Answers":
+        """The answers that stand."""
+        with self._lock:
+            self._sync()
+            return self.audit.answers
+
+    def close(self) -> None:
+        """Close the store."""
+        with self._lock:
+            self.store.close()
+
     # The log and the audit
 
     def _check_settings(self) -> None:
@@ -478,6 +492,8 @@ class Review:
         rate, left, certificate = audit.noise_rate_, audit.left_, audit.certificate
         gain = audit.expected_gain(50)
         pairs = audit.answer_error_
+        cells = () if certificate is None else certificate.cells.tolist()
+        keep_certificate(self.store, cells, "" if certificate is None else str(certificate))
         return {
             "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},
             "left": {"estimate": float(left.value), "low": float(left.low), "high": float(left.high)},
