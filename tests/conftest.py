@@ -1,5 +1,6 @@
 """Shared fixtures: the stored reference problem and the benchmark data sets."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,9 +35,11 @@ def benchmark_data():
     """Return a function that reads a benchmark set, skipping the test where it is absent."""
 
     def load(name):
+        if "PMLKIT_DATA" not in os.environ:
+            pytest.skip("the environment variable PMLKIT_DATA does not name the folder of benchmark sets")
         path = data_home() / f"{name}.npz"
         if not path.is_file():
-            pytest.skip(f"{path} is absent; the environment variable PMLKIT_DATA names the folder of benchmark sets")
+            pytest.skip(f"{path} is absent; PMLKIT_DATA names the folder of benchmark sets")
         return read(path)
 
     return load

@@ -1,3 +1,4 @@
+import contextlib
 import io
 import itertools
 import json
@@ -9,13 +10,18 @@ import zipfile
 import numpy as np
 import pytest
 import skops.io
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
 
-from pmlkit import CandidateLogistic, MLkNN
+from pmlkit import CandidateClassifier, CandidateLogistic, LabelCleaner, MLkNN
+from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
-from pmlkit.persistence import load, loads, save
+from pmlkit.persistence import dumps, load, loads, save
 
 
 @pytest.fixture
@@ -141,3 +147,74 @@ def test_training_scores_stay_out_of_model_files_and_in_pickles(oracle, tmp_path
     assert (saved.decision_function(oracle.X_test) == pipeline.decision_function(oracle.X_test)).all()
     pickled = pickle.loads(pickle.dumps(pipeline))
     np.testing.assert_array_equal(pickled[-1].out_of_fold_scores_, pipeline[-1].out_of_fold_scores_)
+
+
+def test_a_label_cleaner_is_saved_without_its_training_rows(tmp_path):
+    strips = load_digit_strips(200)
+    model = LabelCleaner(CandidateLogistic()).fit(strips.X, strips.Y)
+    save(model, tmp_path / "cleaner.skops")
+    copy = load(tmp_path / "cleaner.skops")
+    assert not hasattr(copy, "result_")
+    assert (copy.predict(strips.X) != model.predict(strips.X)).nnz == 0
+
+
+class OwnMethod(MLkNN):
+    """An estimator that pmlkit does not know."""
+
+
+@pytest.mark.parametrize("trust", [OwnMethod, f"{__name__}.OwnMethod"])
+def test_own_types_are_trusted_by_name(oracle, tmp_path, trust):
+    save(OwnMethod().fit(oracle.X, oracle.Y), tmp_path / "own.skops")
+    with pytest.raises(DataError, match=r"refused: it holds types.*OwnMethod.*trusted="):
+        load(tmp_path / "own.skops")
+    assert isinstance(load(tmp_path / "own.skops", trusted=[trust]), OwnMethod)
+
+
+def test_search_trees_are_not_read_from_files(model, oracle):
+    model._Y = NearestNeighbors(algorithm="kd_tree").fit(oracle.X)  # A tree in any place of the file.
+    with pytest.raises(DataError, match=r"refused: .*KDTree"):
+        loads(dumps(model))
+
+
+@pytest.mark.parametrize("wrong", [10**6, -(10**6)])
+def test_a_sparse_matrix_with_indices_outside_is_refused(model, oracle, wrong):
+    model._Y = model._Y.copy()
+    model._Y.indices[3] = wrong
+    with pytest.raises(DataError, match="a sparse matrix in it is not valid"):
+        loads(dumps(model))
+
+
+@pytest.mark.parametrize("kind", [TfidfVectorizer, CountVectorizer, HashingVectorizer])
+@pytest.mark.parametrize("reads", ["filename", "file"])
+def test_vectorizers_that_open_files_are_refused(oracle, kind, reads):
+    hidden = make_pipeline(ColumnTransformer([("text", kind(input=reads), "body")]), MLkNN())
+    with pytest.raises(DataError, match=f"{kind.__name__} reads files"):
+        loads(dumps(hidden))
+    assert loads(dumps(make_pipeline(kind(), MLkNN())))[0].input == "content"
+
+
+def test_support_vector_machines_are_refused_unless_trusted(oracle):
+    data = dumps(CandidateClassifier(SVC()).fit(oracle.X, oracle.Y))
+    with pytest.raises(DataError, match="SVC passes its state to compiled code"):
+        loads(data)
+    assert loads(data, trusted=[SVC]).n_features_in_ == 20
+
+
+def test_damaged_bytes_of_a_model_never_crash(model, oracle):
+    """Flipped bytes in a stored (not packed) file: DataError, or a model that still answers or raises ValueError."""
+    with zipfile.ZipFile(io.BytesIO(dumps(model))) as packed:
+        members = {name: packed.read(name) for name in packed.namelist()}
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        changed = dict(members)
+        name = sorted(changed)[rng.integers(len(changed))]
+        content = bytearray(changed[name])
+        for place in rng.integers(len(content), size=3):
+            content[place] = rng.integers(256)
+        changed[name] = bytes(content)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for member, stored in changed.items():
+                archive.writestr(member, stored)
+        with contextlib.suppress(DataError, ValueError, AttributeError, IndexError, TypeError):
+            loads(buffer.getvalue()).decision_function(oracle.X_test)

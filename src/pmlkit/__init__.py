@@ -1,5 +1,9 @@
-"""pmlkit: learn from candidate labels, the scikit-learn way."""
+"""Partial multi-label learning with scikit-learn estimators: training rows carry candidate labels, some of them false.
 
+Start with :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from candidate labels.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,17 +52,19 @@ __all__ = [
     "make_classifier",
 ]
 
-_CLEANING = frozenset({"CleaningResult", "LabelCleaner", "clean"})
+_SUBMODULES = ("bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "testing")
+_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"}
+"""Where the names of `__all__` are that are not in `pmlkit.methods`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the methods when they are asked for: the command line's help must not wait for scikit-learn."""
-    if name in _CLEANING:
-        from pmlkit import cleaning
-
-        return getattr(cleaning, name)
+    """Import what is asked for, so that ``import pmlkit`` and the command line's help need no scikit-learn."""
+    if name in _SUBMODULES:
+        return import_module(f"pmlkit.{name}")
     if name in __all__:
-        from pmlkit import methods
-
-        return getattr(methods, name)
+        return getattr(import_module(f"pmlkit.{_OUTSIDE_METHODS.get(name, 'methods')}"), name)
     raise AttributeError(f"module 'pmlkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_SUBMODULES})

@@ -1,4 +1,4 @@
-"""One way to get random numbers."""
+"""Random number generators from `random_state`."""
 
 import numpy as np
 

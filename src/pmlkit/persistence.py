@@ -1,11 +1,15 @@
-"""Save and load fitted models without ever unpickling a file."""
+"""Save fitted models to files and load them, without ever unpickling a file."""
 
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import skops.io
+from scipy import sparse
+from skops.io.exceptions import UntrustedTypesFoundException
 
 from pmlkit._files import check_target, replacing
 from pmlkit.exceptions import DataError
@@ -13,36 +17,64 @@ from pmlkit.methods.base import writing_model_file
 
 __all__ = ["dumps", "load", "loads", "save"]
 
-# Types that models keep in their fitted state (scikit-learn's neighbour search, our own plain records), and that skops
-# does not know by itself.
-_TRUSTED = frozenset(
-    {
-        "sklearn.metrics._dist_metrics.EuclideanDistance64",
-        "sklearn.metrics._dist_metrics.EuclideanDistance32",
-        "sklearn.metrics._dist_metrics.newObj",
-        "sklearn.neighbors._kd_tree.KDTree64",
-        "sklearn.neighbors._kd_tree.KDTree",
-        "sklearn.neighbors._kd_tree.newObj",
-        "sklearn.neighbors._ball_tree.BallTree64",
-        "sklearn.neighbors._ball_tree.BallTree",
-        "sklearn.neighbors._ball_tree.newObj",
-        "scipy.sparse._csr.csr_array",
-        "pmlkit.methods.clear_pml.landmarks.LandmarkKernel",
-        "pmlkit.methods.clear_pml.label_correlations.LabelCorrelations",
-        "pmlkit.methods.clear_pml.score_calibration.ScoreCalibration",
-        "pmlkit.methods.clear_pml.feature_weighting.FeatureWeighting",
-        # A model of a table's own columns; its imputer remembers the type of its numbers.
-        "pmlkit.tables.model.TableModel",
-        "numpy.dtype",
-    }
-)
+
+def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Write a fitted model to a file, completely or not at all.
+
+    Left out is what only training needs: callbacks, ``out_of_fold_scores_``, and the ``result_`` of a
+    :class:`~pmlkit.cleaning.LabelCleaner`.
+
+    Parameters
+    ----------
+    model : estimator
+        A method of pmlkit, a `LabelCleaner`, or a scikit-learn pipeline that ends in one.
+    path : path
+        Usually ends in ``.skops``.
+    force : bool, default=False
+        Replace an existing file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pmlkit import MLkNN
+    >>> from pmlkit.persistence import load, save
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "model.skops")
+    ...     load(Path(folder) / "model.skops").predict([[2.0]])
+    [['b']]
+    """
+    target = check_target(path, force=force)
+    data = dumps(model)
+    with replacing(target) as stream:
+        stream.write(data)
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) -> Any:
+    """Read a model that `save` wrote; a file with any other type in it is refused.
+
+    Parameters
+    ----------
+    path : path
+    trusted : iterable of types or of their full names, optional
+        Further types that the file may hold, such as an estimator of your own. Trust only files whose origin you know:
+        code of these types runs.
+
+    Raises
+    ------
+    DataError
+        If the file is damaged, is not a model, or holds a type that is not trusted.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise DataError(f"{source} is not a file.")
+    with source.open("rb") as stream:
+        return _load(stream, str(source), trusted)
 
 
 def dumps(model: Any) -> bytes:
-    """Return a fitted model as bytes in skops' format.
-
-    Left out are callbacks and what only training needs (``out_of_fold_scores_``).
-    """
+    """Return a fitted model as the bytes that `save` writes."""
     token = writing_model_file.set(True)
     try:
         data: bytes = skops.io.dumps(model)
@@ -51,56 +83,84 @@ def dumps(model: Any) -> bytes:
     return data
 
 
-def loads(data: bytes, *, trusted: Iterable[type] = ()) -> Any:
-    """Return the model in `data`, refusing every type that a pmlkit model does not need.
-
-    Parameters
-    ----------
-    data : bytes
-    trusted : iterable of types, optional
-        Further estimators of your own that may be in it.
-    """
-    unknown = skops.io.get_untrusted_types(data=data)
-    return skops.io.loads(data, trusted=_accept(unknown, "the data", trusted))
+def loads(data: bytes, *, trusted: Iterable[type | str] = ()) -> Any:
+    """Return the model in the bytes of `dumps`; see `load`."""
+    return _load(io.BytesIO(data), "the data", trusted)
 
 
-def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Write a fitted model to a file, whole or not at all.
-
-    Parameters
-    ----------
-    model : estimator
-    path : path
-        Ends in ``.skops`` by custom.
-    force : bool, default=False
-        Replace a file that is there already.
-    """
-    target = check_target(path, force=force)
-    data = dumps(model)
-    with replacing(target) as stream:
-        stream.write(data)
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` wrote; a file with any other type in it is refused."""
-    source = Path(path)
-    if not source.is_file():
-        raise DataError(f"{source} is not a file.")
+def _load(stream: Any, source: str, trusted: Iterable[type | str]) -> Any:
+    own = list(trusted)
     try:
-        unknown = skops.io.get_untrusted_types(file=source)
-        return skops.io.load(source, trusted=_accept(unknown, str(source)))
-    except (DataError, MemoryError):
+        model = skops.io.load(stream, trusted=[*_known_types(), *own])
+    except UntrustedTypesFoundException as error:
+        names = str(error).partition("[")[2].partition("]")[0].replace("'", "")
+        raise DataError(
+            f"{source} is refused: it holds types that no pmlkit model needs ({names}). If you know where it comes "
+            "from, name them in trusted=."
+        ) from error
+    except MemoryError:
         raise
     except Exception as error:  # skops fails in as many ways as a file can be damaged.
         raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
+    for part in _parts(model):
+        _refuse_unsafe(part, source, own)
+    return model
 
 
-def _accept(unknown: list[str], source: str, trusted: Iterable[type] = ()) -> list[str]:
-    """Return the names if all are known by their full name: a mere prefix would let a file call any function."""
+def _known_types() -> list[type | str]:
+    """Return the types in the fitted state of pmlkit's models that skops does not trust by itself.
+
+    Full names, never prefixes: a prefix would let a file call any function of a module.
+    """
+    from pmlkit.cleaning import LabelCleaner
     from pmlkit.methods import METHODS
+    from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
+    from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
+    from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+    from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
+    from pmlkit.tables.model import TableModel
 
-    known = _TRUSTED | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*METHODS, *trusted)}
-    refused = sorted(name for name in unknown if name not in known)
-    if refused:
-        raise DataError(f"{source} is refused: it holds types that no pmlkit model needs ({', '.join(refused)}).")
-    return unknown
+    records = (FeatureWeighting, LabelCorrelations, LandmarkKernel, ScoreCalibration)
+    return [*METHODS, LabelCleaner, TableModel, *records, sparse.csr_array, "numpy.dtype"]
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """Yield a loaded object and everything in it, each once."""
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or part is None or isinstance(part, str | bytes | int | float):
+            continue
+        seen.add(id(part))
+        yield part
+        if isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset):
+            waiting += part
+        elif isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype == object else []
+        elif not isinstance(part, type):
+            waiting += getattr(part, "__dict__", {}).values()
+
+
+def _refuse_unsafe(part: Any, source: str, trusted: list[type | str]) -> None:
+    """Raise for state that compiled code would use unchecked, and for parameters that open files."""
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+    from sklearn.svm._base import BaseLibSVM
+
+    if sparse.issparse(part):
+        try:
+            part.check_format(full_check=True) if hasattr(part, "check_format") else part.tocsr().check_format(True)
+        except Exception as error:
+            raise DataError(f"{source} is damaged: a sparse matrix in it is not valid.") from error
+    if isinstance(part, CountVectorizer | HashingVectorizer) and part.input != "content":
+        raise DataError(
+            f"{source} is refused: its {type(part).__name__} reads files (input={part.input!r}); only "
+            "input='content' is allowed."
+        )
+    if isinstance(part, BaseLibSVM) and type(part) not in trusted:
+        raise DataError(
+            f"{source} is refused: {type(part).__name__} passes its state to compiled code unchecked. If you know "
+            "where the file comes from, name the class in trusted=."
+        )

@@ -1,5 +1,7 @@
 """The library side of cleaning: evidence, calibration, results and the estimator form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,13 +13,13 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pmlkit import CandidateLogistic, ClearPML, MLkNN
+from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, calibration, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit
-from pmlkit.cleaning.foretelling import foretells
 from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
 from pmlkit.cleaning.reasons import companions
+from pmlkit.cleaning.signal_test import predicts_labels
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.metrics import cleaning_auc, precision_at
 
@@ -30,6 +32,17 @@ def strips():
 @pytest.fixture(scope="module")
 def result(strips):
     return clean(strips.X, strips.Y, method="CandidateLogistic", label_names=strips.label_names, media=strips.media)
+
+
+@pytest.fixture(scope="module")
+def messy():
+    """Half of the labels are random mistakes: enough for some to be removed unseen."""
+    return make_pml(1500, 60, 12, cardinality=2.0, noise=1.0, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def messy_result(messy):
+    return clean(messy.X, messy.Y)
 
 
 def test_suspects_are_ordered_by_confidence_and_found_better_than_by_chance(strips, result):
@@ -61,62 +74,94 @@ def test_expected_precision_refuses_other_amounts(result, k):
         result.expected_precision(k)
 
 
-def test_expected_precision_is_near_the_truth_on_strips(strips, result):
+def test_the_interval_of_expected_precision_holds_the_truth_on_strips(strips, result):
     for share in (0.05, 0.1, 0.2):
-        assert (
-            abs(result.expected_precision(share) - precision_at(strips.truth, strips.Y, result.confidence, share)) < 0.2
-        )
+        expected = result.expected_precision(share)
+        assert expected.low <= expected <= expected.high
+        assert expected.low <= precision_at(strips.truth, strips.Y, result.confidence, share) <= expected.high
+
+
+def test_bounds_of_expected_precision_at_all_candidates_are_those_of_the_rate(result):
+    everything = result.expected_precision(1.0)
+    overall = result.noise_rate_.overall
+    assert everything == pytest.approx(overall, abs=1e-6)
+    assert everything.low == pytest.approx(max(overall.low, 1e-4), abs=1e-4)
+    assert everything.high == pytest.approx(overall.high, abs=1e-4)
 
 
 @settings(max_examples=25, deadline=None)
 @given(precision=st.floats(0.05, 1.0), keep=st.booleans())
-def test_what_is_removed_has_the_precision_and_rows_keep_a_label(result, precision, keep):
+def test_what_is_removed_is_bounded_and_rows_keep_a_label(messy_result, precision, keep):
+    result = messy_result
     removed = result.removable(precision=precision, keep_at_least_one=keep)
-    if removed.any():
-        assert result.doubt[removed].mean() >= precision - 1e-9
-        assert result.doubt[removed].min() > 0.5
+    assert removed.sum() <= result.sure_mistakes * result.Y.nnz
     cleaned = result.cleaned(precision=precision, keep_at_least_one=keep)
     assert cleaned.nnz == result.Y.nnz - removed.sum()
     if keep:
         assert (np.diff(cleaned.indptr) > 0).all()
 
 
-def test_less_precision_removes_more(result):
-    counts = [result.removable(precision=p).sum() for p in (0.95, 0.8, 0.6)]
+def test_much_random_noise_is_removed_and_is_wrong(messy, messy_result):
+    counts = [messy_result.removable(precision=p).sum() for p in (0.95, 0.9, 0.8)]
     assert counts == sorted(counts)
-    assert counts[-1] > 0
+    removed = messy_result.removable()
+    is_false = messy.truth.toarray()[messy_result.rows, messy_result.Y.indices] == 0
+    assert removed.sum() > 200
+    assert is_false[removed].mean() > 0.9
+    assert "look like random mistakes" in messy_result.advice()
 
 
-def test_labels_on_few_rows_are_judged_but_keep_theirs(strips):
-    Y = strips.Y.toarray()
-    Y[np.flatnonzero(Y[:, 3])[20:], 3] = 0
-    found = clean(strips.X, Y, method="CandidateLogistic")
-    assert found.kept_labels.tolist() == [3]
-    doubted = (found.Y.indices == 3) & (found.doubt > 0.5)
-    assert doubted.any()
-    removed = found.removable(precision=0.05, keep_at_least_one=False)
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_nothing_is_removed_from_labels_that_are_mostly_right(noise):
+    data = make_pml(1500, 60, 12, cardinality=2.0, noise=noise, random_state=2)
+    found = clean(data.X, data.Y)
+    assert not found.removable(precision=0.5).any()
+    assert "mostly right" in found.advice()
+    rate = 1 - data.truth.nnz / data.Y.nnz
+    assert found.random_mistakes_.low <= rate <= found.random_mistakes_.high + 0.02
+    assert abs(found.random_mistakes_ - rate) < 0.04
+
+
+def test_nothing_is_removed_from_few_rows(result):
+    assert not result.removable(precision=0.1).any()
+    assert "too few" in result.advice()
+
+
+def test_labels_on_few_rows_are_judged_but_keep_theirs(messy_result, monkeypatch):
+    count = np.bincount(messy_result.Y.indices)
+    rarest = int(count.argmin())
+    gone = messy_result.removable(precision=0.8, keep_at_least_one=False)
+    assert (gone & (messy_result.Y.indices == rarest)).any()
+    monkeypatch.setattr("pmlkit.cleaning.result.ENOUGH_ROWS", int(count.min()) + 1)
+    found = replace(messy_result)
+    assert found.kept_labels.tolist() == [rarest]
+    removed = found.removable(precision=0.8, keep_at_least_one=False)
     assert removed.any()
-    assert not (removed & (found.Y.indices == 3)).any()
+    assert not (removed & (found.Y.indices == rarest)).any()
+    line = found.noise_rate_.per_label.iloc[rarest]
+    assert np.isnan(line["noise_rate"])
+    assert "fewer than" in line["cannot_tell"]
 
 
 @pytest.mark.parametrize("container", ["ndarray", "csr_matrix", "frame"])
-def test_cleaned_answers_in_the_container_that_was_given(strips, container):
-    Y = strips.Y.toarray().astype(int)
+def test_cleaned_answers_in_the_container_that_was_given(messy, container):
+    Y = messy.Y.toarray().astype(int)
     given_as = {
         "ndarray": Y,
         "csr_matrix": sparse.csr_matrix(Y),
-        "frame": pd.DataFrame(Y, columns=list("abcdefghij"), index=np.arange(500) + 7),
+        "frame": pd.DataFrame(Y, columns=list("abcdefghijkl"), index=np.arange(1500) + 7),
     }[container]
     before = given_as.copy()
-    found = clean(strips.X, given_as, method="CandidateLogistic")
+    found = clean(messy.X, given_as)
     cleaned = found.cleaned(given_as, precision=0.7)
     assert type(cleaned) is type(given_as)
     if container == "frame":
-        assert cleaned.columns.tolist() == list("abcdefghij")
+        assert cleaned.columns.tolist() == list("abcdefghijkl")
         assert cleaned.index.equals(given_as.index)
-        assert found.label_names == tuple("abcdefghij")
+        assert found.label_names == tuple("abcdefghijkl")
     dense = cleaned.toarray() if sparse.issparse(cleaned) else np.asarray(cleaned)
     assert (dense <= Y).all()
+    assert dense.sum() < Y.sum()
     assert (np.asarray(before.toarray() if sparse.issparse(before) else before) == Y).all()
 
 
@@ -130,11 +175,13 @@ def test_noise_rates_are_inside_their_intervals_and_add_up(result):
 
 
 def test_reasons_name_neighbours_companions_score_and_noise(result):
-    reason = result.suspects["reasons"].iloc[0]
-    for words in ("score", "most similar rows", "labels"):
-        assert words in reason
     first = result.suspects.iloc[0]
-    assert result.explain(int(first["row"]), first["label"]) == reason
+    reason = result.explain(int(first["row"]), first["label"])
+    assert {part.kind for part in reason.parts} >= {"score", "similar_rows", "label_noise"}
+    assert reason.sentence() == first["reasons"]
+    assert {part.text for part in reason.against}.isdisjoint(part.text for part in reason.in_favour)
+    assert [part.supports for part in reason.against] == [False] * len(reason.against)
+    assert "score" in {part.kind for part in reason.against}
     absent = next(k for k in range(10) if not result.Y[0, k])
     with pytest.raises(ValueError, match="not a candidate"):
         result.explain(0, result.label_names[absent])
@@ -180,7 +227,7 @@ def test_any_estimator_with_scores_can_judge(strips):
 def test_permuting_rows_permutes_the_answer(strips, result):
     order = np.random.default_rng(0).permutation(500)
     moved = clean(strips.X[order], strips.Y[order], method="CandidateLogistic")
-    assert np.allclose(moved.confidence.toarray(), result.confidence[order].toarray(), atol=1e-6)
+    assert np.allclose(moved.confidence.toarray(), result.confidence[order].toarray(), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -256,10 +303,9 @@ def test_little_noise_is_not_taken_for_much_where_features_tell_all(noise):
     data = make_pml(2000, 100, 15, cardinality=2.0, noise=noise, random_state=1)
     found = clean(data.X, data.Y)
     is_false = data.truth.toarray()[found.rows, found.Y.indices] == 0
-    assert found.noise_rate_.overall.low <= is_false.mean() + 0.05
-    assert found.noise_rate_.overall.rate < is_false.mean() + 0.2
-    removed = found.removable()
-    assert is_false[removed].mean() > 0.7
+    assert found.noise_rate_.overall.low <= is_false.mean() <= found.noise_rate_.overall.high
+    assert found.noise_rate_.overall < is_false.mean() + 0.15
+    assert not found.removable().any()
 
 
 def test_doubt_falls_with_the_score():
@@ -304,12 +350,12 @@ def test_evidence_that_says_nothing_is_refused(strips):
     rng = np.random.default_rng(0)
     Y = sparse.csr_array(rng.random((2000, 5)) < 0.3)
     signal = Y.toarray() + rng.normal(size=Y.shape)
-    assert foretells(signal, Y)
-    assert not foretells(-signal, Y)
-    assert not foretells(np.full(Y.shape, 0.3), Y)
-    hits = [foretells(rng.random(Y.shape), Y) for _ in range(200)]
+    assert predicts_labels(signal, Y)
+    assert not predicts_labels(-signal, Y)
+    assert not predicts_labels(np.full(Y.shape, 0.3), Y)
+    hits = [predicts_labels(rng.random(Y.shape), Y) for _ in range(200)]
     assert 0.01 < np.mean(hits) < 0.12
-    with pytest.raises(ValueError, match="do not foretell the labels"):
+    with pytest.raises(ValueError, match="do not predict the labels"):
         clean(np.ones((300, 3)), strips.Y[:300], method="CandidateLogistic")
 
 
@@ -353,4 +399,5 @@ def test_label_cleaner_in_a_pipeline(strips):
 def test_label_cleaner_checks_its_parameters(strips):
     with pytest.raises(ValueError, match="precision"):
         LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
-    assert not hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
+    assert hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
+    assert not hasattr(LabelCleaner(PMLLFC()), "predict_proba")

@@ -27,10 +27,13 @@ def test_numbers_on_the_page_are_those_of_the_result(strips):
     assert summary["n_removed"] == result.removable(precision=0.8).sum()
     assert summary["noise"]["rate"] == result.noise_rate_.overall.rate
     assert [item["row"] for item in summary["suspects"]] == result.top_suspects(24)["row"].tolist()
-    rates = [line["rate"] for line in summary["labels"]]
-    assert rates == sorted(rates, reverse=True)
+    wrong = [line["wrong"] for line in summary["labels"]]
+    assert wrong == sorted(wrong, reverse=True)
     page = render_report(summary)
-    assert f"{100 * summary['noise']['rate']:.0f}\u00a0%" in page
+    for share in (*summary["noise"].values(), *summary["random"].values()):
+        assert f"{100 * share:.0f}\u00a0%" in page
+    assert summary["advice"] in page
+    assert all(item["label"] in page for item in summary["missing"])
     assert page.count("data:image/png;base64,") >= 24
 
 
@@ -52,6 +55,34 @@ def test_hostile_texts_and_names_stay_text(strips):
     assert "<img src=x" not in page
     assert "&lt;img src=x" in page
     assert "{{ 7*7 }}" in page
+
+
+def test_labels_used_for_each_other_are_one_pair_that_goes_both_ways():
+    rng = np.random.default_rng(0)
+    true = rng.integers(5, size=800)
+    X = (4 * rng.normal(size=(5, 10)))[true] + rng.normal(size=(800, 10))
+    Y = np.eye(5, dtype=int)[true]
+    for here, also in ((1, 3), (3, 1)):
+        Y[(true == here) & (rng.random(800) < 0.6), also] = 1
+    elsewhere = rng.random(800) < 0.1
+    Y[elsewhere, rng.integers(5, size=800)[elsewhere]] = 1
+    pairs = confused_pairs(clean(X, Y, label_names=list("abcde")))
+    mine = [pair for pair in pairs if {pair["given"], pair["right"]} == {"b", "d"}]
+    assert [pair["both_ways"] for pair in mine] == [True]
+
+
+def test_twins_are_shown_both_and_called_identical_only_if_they_are(strips):
+    X, Y = strips.X.copy(), strips.Y.toarray()
+    X[1], X[3] = X[0], X[2]
+    Y[:4] = 0
+    Y[[0, 2], 0] = Y[[1, 3], 1] = 1
+    media = [f"text {i}" for i in range(300)]
+    media[1] = media[0]
+    summary = summarise(clean(X, Y, method="CandidateLogistic", media=media), title="")
+    found = {twin["first"]: twin for twin in summary["twins"]}
+    assert found["row 0"]["same"] == "identical"
+    assert found["row 2"]["same"] == "same features, other content"
+    assert [content["text"] for content in found["row 2"]["contents"]] == ["text 2", "text 3"]
 
 
 def test_confused_pairs_finds_the_label_that_is_put_beside_another():

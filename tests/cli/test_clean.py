@@ -9,6 +9,8 @@ from PIL import Image
 
 from post_tables import TOPICS, make_posts
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 
 @pytest.fixture(scope="module")
 def posts():

@@ -14,6 +14,8 @@ import pytest
 from pmlkit.cli import main
 from post_tables import TOPICS, make_posts, write_posts
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 COLUMNS = ("--labels", "tags", "--text", "body")
 
 
@@ -122,7 +124,7 @@ def test_features_that_say_nothing_remove_nothing(run, posts_csv, tmp_path, kind
     words = ["clean", posts_csv, "--labels", "tags", "--embeddings", tmp_path / "e.npy", "-m", method]
     result = run(*words, "-o", tmp_path / "out.csv")
     if kind == "constant" or result.exit_code:
-        assert "do not foretell the labels" in fails(result)
+        assert "do not predict the labels" in fails(result)
         assert not (tmp_path / "out.csv").exists()
     else:
         assert (tmp_path / "out.csv").read_bytes() == posts_csv.read_bytes()
@@ -288,4 +290,4 @@ def test_the_log_of_many_rows_goes_without_similar_rows(run, posts_csv, tmp_path
         reasons = [line["reasons"] for line in csv.DictReader(stream)]
     assert len(reasons) > 20
     assert ["similar rows" in text for text in reasons] == [i < 20 for i in range(len(reasons))]
-    assert all(text.startswith("score ") for text in reasons)
+    assert all(text.startswith("against: score ") for text in reasons)

@@ -18,8 +18,8 @@ def cleanlab():
 @pytest.fixture
 def problem(oracle):
     Y = sparse.csr_array(oracle.Y.astype(float))
-    logistic = CandidateLogistic().fit(oracle.X, oracle.Y)
-    learned = CandidateLogistic()._fit(oracle.X, Y, _Silent())
+    logistic = CandidateLogistic(C=1.0, normalize="unit").fit(oracle.X, oracle.Y)
+    learned = CandidateLogistic(C=1.0, normalize="unit")._fit(oracle.X, Y, _Silent())
     assert_array_equal(learned.confidence, logistic.label_confidence_.data)
     return Y, learned.scores
 
@@ -82,7 +82,7 @@ def test_fits_again_without_the_suspects(cleanlab, oracle, problem):
     quality = cleanlab_filter._qualities(Y, probability, "self_confidence")
     cleaned = cleanlab_filter._without(Y, cleanlab_filter._suspects(Y, probability, "prune_by_noise_rate"), quality)
     assert model.n_dropped_ == Y.nnz - cleaned.nnz > 0
-    expected = CandidateLogistic().fit(oracle.X, cleaned.toarray().astype(int))
+    expected = CandidateLogistic(C=1.0, normalize="unit").fit(oracle.X, cleaned.toarray().astype(int))
     assert_array_equal(model.decision_function(oracle.X_test), expected.decision_function(oracle.X_test))
 
 

@@ -1,17 +1,23 @@
 import logging
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.preprocessing import normalize
 
 from pmlkit import CandidateLogistic
+from pmlkit.data import load_digit_strips
+from pmlkit.methods import logistic
+from pmlkit.methods.logistic import choose_regression
 from pmlkit.numerics.folds import content_folds
 
 
-def test_equals_one_scikit_learn_model_a_label(oracle):
-    model = CandidateLogistic(C=3.0).fit(oracle.X, oracle.Y)
+def test_equals_one_scikit_learn_model_per_label(oracle):
+    model = CandidateLogistic(C=3.0, normalize="unit").fit(oracle.X, oracle.Y)
     X = normalize(oracle.X)
     scores = model.decision_function(oracle.X_test)
     for label in range(oracle.Y.shape[1]):
@@ -20,7 +26,7 @@ def test_equals_one_scikit_learn_model_a_label(oracle):
 
 
 def test_confidence_comes_from_models_that_never_saw_the_row(oracle):
-    model = CandidateLogistic(n_folds=4).fit(oracle.X, oracle.Y)
+    model = CandidateLogistic(C=1.0, normalize="unit", n_folds=4).fit(oracle.X, oracle.Y)
     fold = content_folds(oracle.X, 4)
     X = normalize(oracle.X)
     for label in (0, 3):
@@ -33,8 +39,8 @@ def test_confidence_comes_from_models_that_never_saw_the_row(oracle):
 
 def test_standard_scaling_does_not_depend_on_units(oracle):
     units = np.linspace(1, 1000, oracle.X.shape[1])
-    one = CandidateLogistic(normalize="standard").fit(oracle.X, oracle.Y)
-    other = CandidateLogistic(normalize="standard").fit(oracle.X * units, oracle.Y)
+    one = CandidateLogistic(C=1.0, normalize="standard").fit(oracle.X, oracle.Y)
+    other = CandidateLogistic(C=1.0, normalize="standard").fit(oracle.X * units, oracle.Y)
     assert_allclose(other.decision_function(oracle.X_test * units), one.decision_function(oracle.X_test), atol=1e-4)
 
 
@@ -61,3 +67,71 @@ def test_parallel_is_the_same(oracle):
     one = CandidateLogistic().fit(oracle.X, oracle.Y)
     two = CandidateLogistic(n_jobs=2).fit(oracle.X, oracle.Y)
     assert (one.coef_ == two.coef_).all()
+
+
+def _grid_losses(X, Y, scaling, values):
+    """Out-of-fold log loss of all labels by scikit-learn's own functions, for each C."""
+    rows = normalize(X) if scaling == "unit" else X / X.std(axis=0)
+    fold = content_folds(X, 3, seed=2)
+    losses = []
+    for C in values:
+        total = 0.0
+        for k in range(3):
+            train, test = fold != k, fold == k
+            for label in Y.T:
+                model = LogisticRegression(solver="liblinear", C=C, tol=1e-8).fit(rows[train], label[train])
+                total += log_loss(label[test], model.predict_proba(rows[test])[:, 1], labels=[0, 1], normalize=False)
+        losses.append(total)
+    return np.array(losses)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standard"])
+def test_the_chosen_penalty_is_the_best_of_the_grid(oracle, scaling):
+    values = 10.0 ** np.arange(-4, 4)
+    losses = _grid_losses(oracle.X, oracle.Y, scaling, values)
+    chosen = choose_regression(oracle.X, sparse.csr_array(oracle.Y), scaling, "auto")
+    assert chosen == (scaling, pytest.approx(values[losses.argmin()]))
+    best = {name: _grid_losses(oracle.X, oracle.Y, name, values).min() for name in ("unit", "standard")}
+    assert choose_regression(oracle.X, sparse.csr_array(oracle.Y))[0] == min(best, key=best.get)
+
+
+def test_what_is_given_stays(oracle):
+    Y = sparse.csr_array(oracle.Y)
+    assert choose_regression(oracle.X, Y, None, 3.0) == (None, 3.0)
+    assert choose_regression(oracle.X, Y, "auto", 3.0)[1] == 3.0
+    assert choose_regression(oracle.X, Y, None, "auto")[0] is None
+    model = CandidateLogistic().fit(oracle.X, oracle.Y)
+    assert (model.normalize_, model.C_) == choose_regression(oracle.X, Y)
+
+
+def test_the_choice_follows_the_units_of_the_features():
+    """One column of large numbers that mean nothing: unit rows would be all alike."""
+    strips = load_digit_strips(300, random_state=0)
+    X = np.column_stack([strips.X.toarray() if sparse.issparse(strips.X) else strips.X, np.linspace(0, 1e4, 300)])
+    assert CandidateLogistic().fit(X, strips.Y).normalize_ == "standard"
+    assert CandidateLogistic().fit(strips.X, strips.Y).normalize_ == "unit"
+
+
+def test_a_sample_of_rows_and_labels_decides_about_many(oracle, monkeypatch):
+    X, Y = np.tile(oracle.X, (10, 1)) + 1e-3 * np.arange(960)[:, None], sparse.csr_array(np.tile(oracle.Y, (10, 1)))
+    seen = []
+    held_out_loss = logistic._held_out_loss
+    monkeypatch.setattr(logistic, "_CHOICE_ROWS", 300)
+    monkeypatch.setattr(logistic, "_CHOICE_LABELS", 2)
+    monkeypatch.setattr(
+        logistic, "_held_out_loss", lambda p, X, t, tests, C: seen.append(t.shape) or held_out_loss(p, X, t, tests, C)
+    )
+    chosen = choose_regression(X, Y)
+    assert all(240 <= n_rows <= 300 and n_labels == 2 for n_rows, n_labels in seen)
+    order = np.random.default_rng(0).permutation(960)
+    assert choose_regression(X[order], Y[order]) == chosen
+
+
+def test_noise_predicts_nothing_out_of_fold():
+    """Labels that have nothing to do with the features: the choice of C must not make them look predictable."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(400, 50)), (rng.random((400, 6)) < 0.4).astype(int)
+    scores = CandidateLogistic().fit(X, Y).out_of_fold_scores_
+    labelled = Y.any(axis=1)
+    areas = [roc_auc_score(Y[labelled, k], scores[labelled, k]) for k in range(6)]
+    assert 0.4 < np.mean(areas) < 0.55

@@ -1,6 +1,7 @@
 """Find the labels that are probably wrong, say why, and remove what can be removed safely."""
 
 from pmlkit.cleaning.cleaner import LabelCleaner, clean
-from pmlkit.cleaning.result import CleaningResult, NoiseRate, NoiseRates
+from pmlkit.cleaning.estimates import Estimate
+from pmlkit.cleaning.result import CleaningResult, NoiseRates
 
-__all__ = ["CleaningResult", "LabelCleaner", "NoiseRate", "NoiseRates", "clean"]
+__all__ = ["CleaningResult", "Estimate", "LabelCleaner", "NoiseRates", "clean"]

@@ -3,7 +3,7 @@
 Two steps. First a class-conditional posterior: if false candidates hit every row alike, a label's candidates among
 the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
 odds of each cell. Real noise is not that kind, features may tell little, and then those odds are far too sure of
-themselves. So a second step tempers them by what can be seen without the truth: how well the evidence foretells the
+themselves. So a second step tempers them by what can be seen without the truth: how well the evidence predicts the
 candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
 makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
 (benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on).
@@ -16,9 +16,10 @@ from sklearn.isotonic import IsotonicRegression
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, FloatArray, IntArray
 
-__all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds"]
+__all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds", "noise_rates"]
 
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
+_LOW_QUANTILE = 0.25
 _PSEUDO_ROWS = 50
 _LEAST_SLOPE = 0.2
 _ODDS = (-6.0, 4.0)
@@ -147,14 +148,14 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
 
 def _class_conditional_odds(scores: FloatArray, Y: CSR, row: IntArray) -> FloatArray:
     """Return log(rate (1 - eta) / ((1 - rate) eta)): eta the candidate rate at the score, rate that of false ones."""
-    rate = _noise_rates(scores, Y)
+    rate = noise_rates(scores, Y)
     curve = _candidate_curve(scores, Y, row)
     eta = curve.predict(scores[row, Y.indices])
     return np.asarray(logit(rate)[Y.indices] - logit(eta))
 
 
-def _noise_rates(scores: FloatArray, Y: CSR) -> FloatArray:
-    """Return per label the candidate rate among the rows that the evidence speaks against most."""
+def noise_rates(scores: FloatArray, Y: CSR) -> FloatArray:
+    """Return per label the candidate rate among the rows that the evidence speaks against most, capped."""
     labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
     n_low = max(1, int(_LOW_SHARE * len(labelled)))
     columns = Y.tocsc()
@@ -165,8 +166,14 @@ def _noise_rates(scores: FloatArray, Y: CSR) -> FloatArray:
         lowest = labelled[np.argpartition(scores[labelled, k], n_low - 1)[:n_low]]
         rates[k] = given[lowest].mean()
     rates = (rates * n_low + rates.mean() * _PSEUDO_ROWS) / (n_low + _PSEUDO_ROWS)
-    # Above the median it is rather a frequent label that the features do not foretell.
-    return np.asarray(np.clip(np.minimum(rates, np.median(rates)), 1e-5, 0.9))
+    # Above a low quantile it is rather a frequent label that the features do not predict. Each label counts by its
+    # number of candidates: an unweighted quantile jumps as rare labels come and go between samples of one table.
+    return np.asarray(np.clip(np.minimum(rates, _weighted_quantile(rates, np.diff(columns.indptr))), 1e-5, 0.9))
+
+
+def _weighted_quantile(values: FloatArray, weights: IntArray) -> float:
+    order = np.argsort(values, kind="stable")
+    return float(values[order[np.searchsorted(np.cumsum(weights[order]), _LOW_QUANTILE * weights.sum())]])
 
 
 def _candidate_curve(scores: FloatArray, Y: CSR, row: IntArray) -> IsotonicRegression:

@@ -1,8 +1,8 @@
-"""The two doors: `clean` for a table at hand, `LabelCleaner` for pipelines."""
+"""`clean` for a table at hand, `LabelCleaner` for pipelines."""
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -11,15 +11,18 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr
+from pmlkit._arrays import as_csr, row_hash
 from pmlkit._labels import read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
 from pmlkit.cleaning.calibration import false_probability
-from pmlkit.cleaning.evidence import cross_fit
-from pmlkit.cleaning.foretelling import foretells
+from pmlkit.cleaning.estimates import judge
+from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
+from pmlkit.cleaning.injected_null import injected_null
 from pmlkit.cleaning.result import CleaningResult
+from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
 from pmlkit.methods import make_classifier
+from pmlkit.methods.base import model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -29,10 +32,12 @@ class _Validator(BaseEstimator):
 
 
 def clean(
-    X: Any,
-    Y: Any,
+    X: Any = None,
+    Y: Any = None,
     *,
+    pred_probs: Any = None,
     method: Any = "auto",
+    every_row_has_a_label: bool | Literal["auto"] = "auto",
     n_folds: int = 5,
     min_rows: int = 5,
     label_names: Sequence[str] | None = None,
@@ -47,13 +52,19 @@ def clean(
 
     Parameters
     ----------
-    X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        Numbers only; `pmlkit.tables` makes them of texts and categories.
-    Y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+    X : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
+        Numbers only; `pmlkit.tables` makes them of texts and categories. May be left out if there are `pred_probs`.
+    Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
+    pred_probs : array or DataFrame of shape (n_samples, n_labels), optional
+        Out-of-sample probabilities of a model of your own, as of cross-validation: they are the evidence then, and no
+        model is fitted.
     method : "auto", name of a method, or estimator, default="auto"
         Who judges. ``"auto"`` is the best there is for cleaning. An estimator needs ``decision_function`` or
         ``predict_proba``; unless it cross-fits inside, it is fitted once per fold.
+    every_row_has_a_label : bool or "auto", default="auto"
+        Whether at least one candidate of each row is true. "auto" takes it to be so unless some rows have no
+        candidates. In labels given by crowds it often is not.
     n_folds : int, default=5
         Folds for methods that do not cross-fit inside.
     min_rows : int, default=5
@@ -77,21 +88,18 @@ def clean(
     >>> from pmlkit.data import load_digit_strips
     >>> strips = load_digit_strips(300)
     >>> result = clean(strips.X, strips.Y, label_names=strips.label_names, media=strips.media)
-    >>> bool(0.2 < result.noise_rate_.overall.rate < 0.7)
+    >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    if Y is None:
+        raise ValueError("Y must be given: the candidates to judge.")
+    if X is None and pred_probs is None:
+        raise ValueError("X must be given, the features to judge labels by, or pred_probs, a model's probabilities.")
+    if every_row_has_a_label not in (True, False, "auto"):
+        raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
     labels = read_labels(Y, names=label_names)
     names = label_names if label_names is not None else labels.names
-    X, candidates = validate_data(
-        _Validator(),
-        X,
-        labels.indicator,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        multi_output=True,
-        ensure_min_samples=2,
-    )
-    X = as_csr(X) if sparse.issparse(X) else X
+    X, candidates = _validated(X, labels.indicator)
     candidates = candidates.astype(np.float64)
     n_rows, n_labels = candidates.shape
     if n_labels == 1:
@@ -111,15 +119,41 @@ def clean(
             f"Fewer than two labels are on at least {min_rows} rows: there is too little to judge any label by."
         )
     part = as_csr(candidates[:, judged])
-    evidence = cross_fit(make_classifier(method), X, part, n_folds=n_folds, on_fit=on_fit)
-    if not foretells(evidence.scores, part):
+    if pred_probs is not None:
+        probabilities = checked_probabilities(pred_probs, (n_rows, n_labels), names)
+        evidence = given_evidence(probabilities[:, judged], part)
+    else:
+        model = make_classifier(method)
+        if every_row_has_a_label != "auto" and "every_row_has_a_label" in model.get_params():
+            model.set_params(every_row_has_a_label=every_row_has_a_label)
+        evidence = cross_fit(model, X, part, n_folds=n_folds, on_fit=on_fit)
+    if not predicts_labels(evidence.scores, part):
+        what = "features" if pred_probs is None else "probabilities"
         raise ValueError(
-            "The features do not foretell the labels any better than chance, so no label can be judged by them: choose "
+            f"The {what} do not predict the labels any better than chance, so no label can be judged by them: choose "
             "others."
         )
+    at_least_one = (np.diff(part.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
+    map_doubt = false_probability(evidence.scores, part, evidence.confidence)
+    null = injected_null(
+        evidence.scores,
+        part,
+        map_doubt,
+        row_hash(evidence.scores if X is None else X),
+        every_row_has_a_label=bool(at_least_one),
+    )
+    verdict = judge(
+        map_doubt,
+        null,
+        part,
+        calibrated=evidence.confidence is not None,
+        every_row_has_a_label=every_row_has_a_label is True,
+    )
     doubt = np.zeros(candidates.nnz)
-    doubt[np.isin(candidates.indices, judged)] = false_probability(evidence.scores, part, evidence.confidence)
+    doubt[np.isin(candidates.indices, judged)] = verdict.doubt
     scores = evidence.scores
+    predicted = np.zeros(n_labels, dtype=bool)
+    predicted[judged] = well_predicted(evidence.scores, part)
     if len(judged) < n_labels:
         scores = np.tile((count / n_rows).astype(np.float32), (n_rows, 1))
         scores[:, judged] = evidence.scores
@@ -134,7 +168,24 @@ def clean(
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
         given=labels.format,
+        overall_rate=verdict.noise_rate,
+        random_mistakes_=verdict.random_mistakes,
+        sure_mistakes=verdict.sure_mistakes,
+        predicted_labels=predicted,
+        calibrated=evidence.confidence is not None,
     )
+
+
+def _validated(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return features, or None, and candidates as scikit-learn's validation makes them."""
+    table = np.zeros((Y.shape[0], 1)) if X is None else X
+    table, y = validate_data(
+        _Validator(), table, Y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
+        ensure_min_samples=2,
+    )  # fmt: skip
+    if X is None:
+        return None, y
+    return as_csr(table) if sparse.issparse(table) else table, y
 
 
 def _final_has(name: str) -> Callable[[Any], bool]:
@@ -214,6 +265,9 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.min_rows = min_rows
 
+    def __getstate__(self) -> dict[str, Any]:
+        return model_file_state(super().__getstate__(), ("result_",))
+
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
@@ -241,7 +295,7 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.label_confidence_ = result.confidence
         self.label_names_ = np.asarray(result.label_names, dtype=object)
         self.classes_ = np.arange(result.Y.shape[1])
-        self.n_features_in_ = result.X.shape[1]
+        self.n_features_in_ = np.shape(X)[1]
         return self
 
     def predict(self, X: Any) -> Any:

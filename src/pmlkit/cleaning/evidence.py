@@ -1,11 +1,11 @@
 """Out-of-fold evidence: what models that never saw a row say about its labels.
 
-`ClearPML` and `CandidateLogistic` cross-fit inside and are fitted once. Any other estimator is fitted once per fold, on
-the rows of the other folds.
+Methods that cross-fit inside (`ClearPML`, `CandidateLogistic`, `CandidateClassifier`) are fitted once. Any other
+estimator is fitted once per fold, on the rows of the other folds. Or the user brings probabilities of his own model.
 """
 
-import logging
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,15 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods import CandidateLogistic, ClearPML
-from pmlkit.methods.base import BasePML, Learned, labelled_rows
-from pmlkit.methods.progress import Progress
+from pmlkit._validation import frame_names
+from pmlkit.cleaning.signal_test import label_auc
+from pmlkit.methods import ClearPML
+from pmlkit.methods.base import BasePML
 from pmlkit.numerics.folds import content_folds
 
-__all__ = ["Evidence", "cross_fit"]
+__all__ = ["Evidence", "checked_probabilities", "cross_fit", "given_evidence"]
 
-logger = logging.getLogger(__name__)
+_TOO_GOOD = 0.99
 
 
 @dataclass(frozen=True)
@@ -31,26 +32,18 @@ class Evidence:
 
     Attributes
     ----------
-    scores : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
         About how likely a row with these features is to be given the label; float32.
     method : str
         Who made it, in words.
     confidence : array, optional
-        How likely each candidate is true, aligned with ``Y.data``, where the method judges that by itself.
+        How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
+        `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     """
 
     scores: FloatArray
     method: str
     confidence: FloatArray | None = None
-
-
-class _RecordingLogistic(CandidateLogistic):
-    """A `CandidateLogistic` that keeps its cross-fitted scores of all cells, not only of the candidates."""
-
-    def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        learned = super()._fit(X, Y, progress)
-        self.held_out_scores_ = learned.scores
-        return learned
 
 
 def cross_fit(
@@ -67,8 +60,8 @@ def cross_fit(
     ----------
     model : estimator
         Unfitted; it is not changed.
-    X : array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
+    X : array or CSR array of shape (n_samples, n_features)
+    Y : CSR array of shape (n_samples, n_labels)
         Candidates, in canonical form (`pmlkit._arrays.as_csr`).
     n_folds : int, default=5
         For estimators that do not cross-fit inside. Identical rows share a fold.
@@ -91,20 +84,76 @@ def cross_fit(
     name = type(model).__name__
     if not (hasattr(model, "decision_function") or hasattr(model, "predict_proba")):
         raise ValueError(f"method must have decision_function or predict_proba, got {model!r}.")
-    if type(model) is CandidateLogistic:
-        recorder = _RecordingLogistic(**model.get_params())
-        on_fit(recorder)
-        recorder.fit(X, Y)
-        scores = np.tile(np.asarray(Y.mean(axis=0), dtype=np.float32).ravel(), (Y.shape[0], 1))
-        scores[labelled_rows(Y)] = recorder.held_out_scores_
-        return Evidence(scores, f"{name}, cross-fitted in {recorder.n_folds} folds")
-    if type(model) is ClearPML:
-        fitted = clone(model)
-        on_fit(fitted)
-        fitted.fit(X, Y)
-        scores = np.nan_to_num(fitted.out_of_fold_scores_)
+    if not getattr(model, "_cross_fits", False):
+        return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
+    fitted = clone(model)
+    on_fit(fitted)
+    fitted.fit(X, Y)
+    scores = fitted.out_of_fold_scores_
+    unlabelled = np.diff(Y.indptr) == 0
+    scores[unlabelled] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
+    if isinstance(model, ClearPML):
         return Evidence(scores, f"{name}, each row left out in turn", fitted.label_confidence_.data)
-    return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
+    return Evidence(_as_probabilities(scores, Y), f"{name}, cross-fitted")
+
+
+def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequence[str]) -> FloatArray:
+    """Return the user's probabilities as an array, or say what is wrong with them.
+
+    Parameters
+    ----------
+    pred_probs : array or DataFrame of shape (n_samples, n_labels)
+        A DataFrame whose columns are the labels in another order is put in order.
+    shape : tuple
+        Of the candidates.
+    names : sequence of str
+        Of the labels.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.evidence import checked_probabilities
+    >>> checked_probabilities([[0.1, 0.9]], (1, 2), ["a", "b"]).tolist()
+    [[0.1, 0.9]]
+    """
+    try:
+        values = np.asarray(pred_probs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"pred_probs must hold numbers only: {error}") from error
+    if values.shape != shape:
+        raise ValueError(
+            f"pred_probs must have one row per row and one column per label of Y, {shape}, got {values.shape}."
+        )
+    columns = frame_names(pred_probs)
+    if columns is not None and sorted(columns) == sorted(names):
+        values = values[:, [columns.index(name) for name in names]]
+    if not np.isfinite(values).all():
+        row, label = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"pred_probs holds {values[row, label]} (first in row {row}, label {names[label]!r}): "
+            "give every row a probability for every label."
+        )
+    if values.min() < 0 or values.max() > 1:
+        worst = values.min() if values.min() < 0 else values.max()
+        raise ValueError(
+            f"pred_probs must be probabilities in [0, 1], got {worst:.4g}: "
+            "apply a sigmoid or a calibration to scores first."
+        )
+    return values
+
+
+def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
+    """Take the user's out-of-sample probabilities as the evidence; warn if they are too good to be out of sample."""
+    auc, error = label_auc(probabilities, Y)
+    count = np.bincount(Y.indices, minlength=Y.shape[1])
+    known = np.isfinite(error)
+    if known.any() and float(np.average(auc[known], weights=np.maximum(count[known], 1))) > _TOO_GOOD:
+        warnings.warn(
+            "pred_probs tell given labels from others almost perfectly. If the model has seen these labels in "
+            "training, it hides their errors: give cross-validated probabilities.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Evidence(probabilities.astype(np.float32), "your probabilities (pred_probs)")
 
 
 def _over_folds(model: Any, X: Features, Y: CSR, n_folds: int, on_fit: Callable[[Any], Any]) -> FloatArray:

@@ -13,7 +13,10 @@ from pmlkit._random import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.numerics.scaling import scaled
 
-__all__ = ["Twins", "most_similar", "twins_that_differ"]
+__all__ = ["TWINS_LIMIT", "Twins", "most_similar", "twins_that_differ"]
+
+TWINS_LIMIT = 100
+"""Pairs of near-duplicates that are looked for; there may be more."""
 
 _BLOCK_ROWS = 50_000
 _ASKING_ROWS = 200
@@ -106,7 +109,7 @@ def _highest(value: FloatArray, number: IntArray, k: int) -> tuple[FloatArray, I
     return value[order], number[order]
 
 
-def twins_that_differ(X: Features, Y: CSR, *, limit: int = 100, random_state: int = 0) -> list[Twins]:
+def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_state: int = 0) -> list[Twins]:
     """Find rows with the same or nearly the same features but different labels.
 
     Parameters

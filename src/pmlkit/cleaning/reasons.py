@@ -1,82 +1,135 @@
-"""Why a candidate is doubted, in words and numbers."""
+"""What speaks for and against a label of a row, as parts; text is made of them only where it is shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.neighbors import most_similar
 
-__all__ = ["Reason", "companions", "explain"]
+__all__ = ["Part", "Reason", "companions", "explain"]
 
 _N_SIMILAR = 10
 _N_NAMED = 4
-_USUAL = 0.3  # share of a label's rows from which another label usually comes with it
+_USUAL = 0.5  # share of a label's rows from which another label usually comes with it
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that speaks for or against a label.
+
+    Attributes
+    ----------
+    kind : {"score", "similar_rows", "co_labels", "label_noise"}
+    supports : bool
+        Whether it speaks for the label.
+    text : str
+    """
+
+    kind: Literal["score", "similar_rows", "co_labels", "label_noise"]
+    supports: bool
+    text: str
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What speaks against one candidate.
+    """The evidence about one label of one row.
 
     Attributes
     ----------
+    label : str
     score, typical_score : float
         Of the model, for this row and at the median of the rows with the label.
-    similar_with, similar_without : tuple of int
-        The most similar rows that have the label, and those that lack it.
-    companions : tuple of (int, float, bool)
+    similar_with, similar_without : tuple of str
+        The most similar rows that have the label, and those that lack it, by their names.
+    companions : tuple of (str, float, bool)
         Labels that usually come with it: which, on what share of its rows, whether this row has it.
     noise_rate : float
-        Estimated share of false ones among the label's candidates.
+        Estimated share of false ones among the label's candidates; NaN where that cannot be told, or where the row
+        does not have the label.
     """
 
+    label: str
     score: float
     typical_score: float
-    similar_with: tuple[int, ...]
-    similar_without: tuple[int, ...]
-    companions: tuple[tuple[int, float, bool], ...]
+    similar_with: tuple[str, ...]
+    similar_without: tuple[str, ...]
+    companions: tuple[tuple[str, float, bool], ...]
     noise_rate: float
 
-    def sentence(self, label: str, names: Sequence[str], row_name: Sequence[object] | None = None) -> str:
-        """Return the reason as text.
+    @property
+    def parts(self) -> list[Part]:
+        """All parts, in the order score, similar rows, labels that come with it, how often the label is wrong."""
+        parts = [
+            Part(
+                "score",
+                self.score >= self.typical_score,
+                f"score {self.score:.2f} (rows with {self.label!r} have {self.typical_score:.2f} at the median)",
+            )
+        ]
+        n_with, n_without = len(self.similar_with), len(self.similar_without)
+        if n_with + n_without:
+            lacking = (
+                f"{n_without} of the {n_with + n_without} most similar rows lack it{_listed(self.similar_without)}"
+            )
+            having = f"{n_with} {'has' if n_with == 1 else 'have'} it{_listed(self.similar_with)}"
+            parts.append(Part("similar_rows", n_with > n_without, f"{lacking}, {having}"))
+        for other, share, is_here in self.companions:
+            where = "present here too" if is_here else "absent here"
+            text = f"it usually comes with {other!r} ({100 * share:.0f} % of its rows), {where}"
+            parts.append(Part("co_labels", is_here, text))
+        if self.noise_rate == self.noise_rate:  # not NaN
+            mostly_right = self.noise_rate < 0.5
+            share = 1.0 - self.noise_rate if mostly_right else self.noise_rate
+            text = f"about {100 * share:.0f} % of the labels {self.label!r} are {'right' if mostly_right else 'wrong'}"
+            parts.append(Part("label_noise", mostly_right, f"{text} by our estimate"))
+        return parts
+
+    @property
+    def against(self) -> list[Part]:
+        """What speaks against the label."""
+        return [part for part in self.parts if not part.supports]
+
+    @property
+    def in_favour(self) -> list[Part]:
+        """What speaks for the label."""
+        return [part for part in self.parts if part.supports]
+
+    def sentence(self) -> str:
+        """Return all parts as text, those against the label first.
 
         Examples
         --------
         >>> from pmlkit.cleaning.reasons import Reason
-        >>> Reason(0.02, 0.7, (4,), (8, 9), ((1, 0.8, False),), 0.25).sentence("cat", ["cat", "pet"])
-        "score 0.02 (rows with 'cat' have 0.70 at the median); 2 of the 3 most similar rows lack it (8, 9),
-         1 has it (4); it usually comes with 'pet' (80 % of its rows), absent here; about 25 % of the labels 'cat'
-         are wrong"
+        >>> print(Reason("cat", 0.02, 0.7, ("4",), ("8", "9"), (("pet", 0.8, True),), 0.6).sentence())
+        against: score 0.02 (rows with 'cat' have 0.70 at the median); 2 of the 3 most similar rows lack it (8, 9),
+        1 has it (4); about 60 % of the labels 'cat' are wrong by our estimate. For: it usually comes with 'pet' (80 %
+        of its rows), present here too
         """
-        n_similar = len(self.similar_with) + len(self.similar_without)
-        parts = [f"score {self.score:.2f} (rows with {label!r} have {self.typical_score:.2f} at the median)"]
-        if n_similar:
-            lacking = f"{len(self.similar_without)} of the {n_similar} most similar rows lack it"
-            having = f"{len(self.similar_with)} {'has' if len(self.similar_with) == 1 else 'have'} it"
-            parts.append(
-                f"{lacking}{_listed(self.similar_without, row_name)}, {having}{_listed(self.similar_with, row_name)}"
-            )
-        for other, share, is_here in self.companions:
-            where = "present here too" if is_here else "absent here"
-            parts.append(
-                f"it usually comes with {names[other]!r} ({share:.0%} of its rows), {where}".replace("%", " %")
-            )
-        parts.append(f"about {100 * self.noise_rate:.0f} % of the labels {label!r} are wrong")
-        return "; ".join(parts)
+        texts = []
+        for title, parts in (("against", self.against), ("for", self.in_favour)):
+            if parts:
+                texts.append(f"{title}: " + "; ".join(part.text for part in parts))
+        return ". ".join([texts[0], *(text.capitalize()[:1] + text[1:] for text in texts[1:])])
+
+    @property
+    def short(self) -> str:
+        """The part that says most in least space: what similar rows have, or else the score."""
+        return next((part.text for part in self.parts if part.kind == "similar_rows"), self.parts[0].text)
 
 
 def _are_in(few: IntArray, many: IntArray) -> BoolArray:
     """Tell which of a few numbers are among many ascending ones."""
+    if not len(many):
+        return np.zeros(len(few), dtype=bool)
     place = np.minimum(np.searchsorted(many, few), len(many) - 1)
     return np.asarray(many[place] == few)
 
 
-def _listed(rows: Sequence[int], row_name: Sequence[object] | None) -> str:
-    if not rows:
-        return ""
-    shown = ", ".join(str(row if row_name is None else row_name[row]) for row in rows[:_N_NAMED])
-    return f" ({shown}{', …' if len(rows) > _N_NAMED else ''})"
+def _listed(rows: Sequence[str]) -> str:
+    return f" ({', '.join(rows[:_N_NAMED])}{', …' if len(rows) > _N_NAMED else ''})" if rows else ""
 
 
 def companions(Y: CSR) -> FloatArray:
@@ -97,27 +150,34 @@ def companions(Y: CSR) -> FloatArray:
 
 
 def explain(
-    X: Features,
+    X: Features | None,
     Y: CSR,
     scores: FloatArray,
     noise_rate: FloatArray,
     rows: IntArray,
     labels: IntArray,
     *,
+    label_names: Sequence[str],
+    row_names: Sequence[object] | None = None,
     n_similar: int = _N_SIMILAR,
 ) -> list[Reason]:
-    """Explain some candidates.
+    """Explain some cells, candidates or not.
 
     Parameters
     ----------
-    X : array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
+    X : array or CSR array of shape (n_samples, n_features), or None
+        Without features nothing is said of similar rows.
+    Y : CSR array of shape (n_samples, n_labels)
         Candidates.
-    scores : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
         Out-of-fold.
     noise_rate : array of shape (n_labels,)
+        NaN leaves it out.
     rows, labels : arrays of int of the same length
         The cells to explain.
+    label_names : sequence of str
+    row_names : sequence, optional
+        By default rows are called by their number.
     n_similar : int, default=10
         Similar rows to look at. Finding them takes most of the time; 0 leaves them out.
 
@@ -132,23 +192,31 @@ def explain(
     >>> from pmlkit.cleaning.reasons import explain
     >>> X, Y = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), sparse.csr_array([[1, 1], [1, 0], [0, 1]])
     >>> scores = np.array([[0.9, 0.2], [0.8, 0.1], [0.1, 0.9]])
-    >>> explain(X, Y, scores, np.array([0.1, 0.3]), np.array([0]), np.array([1]))[0].similar_without
-    (1,)
+    >>> rate = np.array([0.1, 0.3])
+    >>> explain(X, Y, scores, rate, np.array([0]), np.array([1]), label_names="ab")[0].similar_without
+    ('1',)
     """
     if not len(rows):
         return []
     asked, position = np.unique(rows, return_inverse=True)
-    neighbor, similarity = most_similar(X, asked, n_similar)
-    # A neighbour without any candidate says nothing about this one.
-    speaks = (similarity > 0) & (np.diff(Y.indptr)[neighbor] > 0)
+    neighbor: IntArray = np.zeros((len(asked), 0), dtype=np.int64)
+    speaks: BoolArray = np.zeros((len(asked), 0), dtype=bool)
+    if X is not None and n_similar:
+        neighbor, similarity = most_similar(X, asked, n_similar)
+        # A neighbour without any candidate says nothing about this one.
+        speaks = (similarity > 0) & (np.diff(Y.indptr)[neighbor] > 0)
     columns = Y.tocsc()
     together = companions(Y)
     typical: dict[int, float] = {}
     reasons = []
+
+    def named(some: IntArray) -> tuple[str, ...]:
+        return tuple(str(row if row_names is None else row_names[row]) for row in some.tolist())
+
     for place, row, label in zip(position.tolist(), rows.tolist(), labels.tolist(), strict=True):
         with_label = columns.indices[columns.indptr[label] : columns.indptr[label + 1]]
         if label not in typical:
-            typical[label] = float(np.median(scores[with_label, label]))
+            typical[label] = float(np.median(scores[with_label, label])) if len(with_label) else float("nan")
         similar = neighbor[place][speaks[place]]
         has_it = _are_in(similar, with_label)
         mine = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
@@ -156,12 +224,13 @@ def explain(
         usual = usual[np.argsort(-together[label][usual], kind="stable")][:2]
         reasons.append(
             Reason(
+                label=label_names[label],
                 score=float(scores[row, label]),
                 typical_score=typical[label],
-                similar_with=tuple(similar[has_it].tolist()),
-                similar_without=tuple(similar[~has_it].tolist()),
-                companions=tuple((int(k), float(together[label, k]), int(k) in mine) for k in usual),
-                noise_rate=float(noise_rate[label]),
+                similar_with=named(similar[has_it]),
+                similar_without=named(similar[~has_it]),
+                companions=tuple((label_names[k], float(together[label, k]), k in mine) for k in usual.tolist()),
+                noise_rate=float(noise_rate[label]) if label in mine else float("nan"),
             )
         )
     return reasons

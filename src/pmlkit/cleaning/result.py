@@ -13,7 +13,9 @@ from scipy.special import expit, logit
 from pmlkit._arrays import row_of_cells
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.cleaning.calibration import LABEL_SPREAD, SPREAD
+from pmlkit.cleaning.calibration import LABEL_SPREAD
+from pmlkit.cleaning.estimates import Estimate, with_mean
+from pmlkit.cleaning.missing import most_likely_missing
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
 from pmlkit.cleaning.reasons import Reason, explain
 
@@ -23,23 +25,17 @@ if TYPE_CHECKING:
     from pmlkit._validation import Media
     from pmlkit.cleaning.audit import Audit
 
-__all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRate", "NoiseRates"]
+__all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRates"]
 
 ENOUGH_ROWS = 30
-"""Of labels on fewer rows nothing is removed unseen."""
+"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
 
 _N_EXPLAINED = 100
 _DOUBTFUL = 0.5
 _Z90 = 1.645
-
-
-@dataclass(frozen=True)
-class NoiseRate:
-    """An estimated share of false candidates, with an interval that should hold it nine times in ten."""
-
-    rate: float
-    low: float
-    high: float
+_MOSTLY_RIGHT = 0.25
+_ROWS_TO_REMOVE = 1000
+_MISTAKES_TO_REMOVE = 0.28  # share of random mistakes, by its lower bound, from which labels are removed unseen
 
 
 @dataclass(frozen=True)
@@ -48,14 +44,14 @@ class NoiseRates:
 
     Attributes
     ----------
-    overall : NoiseRate
-        Among all candidates that were judged.
+    overall : Estimate
+        Among all candidates that were judged; ``overall.low`` and ``overall.high`` bound it.
     per_label : DataFrame
-        ``label``, ``candidates``, ``noise_rate``, ``low``, ``high``, one line per label in their order; NaN for
-        labels too rare to be judged.
+        ``label``, ``candidates``, ``noise_rate``, ``low``, ``high`` and ``cannot_tell``, one line per label in their
+        order. Where it cannot be told how many are false, the rates are NaN and ``cannot_tell`` says why.
     """
 
-    overall: NoiseRate
+    overall: Estimate
     per_label: "pd.DataFrame"
 
 
@@ -65,11 +61,13 @@ class CleaningResult:
 
     Attributes
     ----------
-    Y : CSR array of shape (n_rows, n_labels)
+    X : array or CSR array of shape (n_samples, n_features), or None
+        The features, for reasons and near-duplicates.
+    Y : CSR array of shape (n_samples, n_labels)
         The candidates that were judged.
     doubt : array aligned with ``Y.data``
         How likely each candidate is false; 0 where it was not judged.
-    scores : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
         The out-of-fold evidence.
     label_names, row_names : sequences
         How labels and rows are called; `row_names` may be None.
@@ -77,6 +75,12 @@ class CleaningResult:
         Labels on too few rows to be judged; their candidates are left alone.
     method : str
         Where the evidence comes from.
+    random_mistakes_ : Estimate
+        The share of the candidates that look as if they had been given at random. Mistakes that follow the features,
+        as those of people do, are not among them.
+    calibrated : bool
+        Whether the estimates were calibrated for this kind of evidence; for any but `ClearPML` they were not, and
+        the intervals are wider.
 
     Examples
     --------
@@ -86,11 +90,11 @@ class CleaningResult:
     >>> result = clean(strips.X, strips.Y)
     >>> result.suspects.columns.tolist()
     ['row', 'label', 'confidence', 'rank', 'expected_benefit', 'reasons']
-    >>> result.cleaned(precision=0.8).nnz < strips.Y.nnz
+    >>> bool(result.expected_precision(20) > result.noise_rate_.overall)
     True
     """
 
-    X: Features = field(repr=False)
+    X: Features | None = field(repr=False)
     Y: CSR = field(repr=False)
     doubt: FloatArray = field(repr=False)
     scores: FloatArray = field(repr=False)
@@ -100,6 +104,11 @@ class CleaningResult:
     rare_labels: IntArray = field(repr=False)
     method: str
     given: LabelFormat = field(repr=False)
+    overall_rate: Estimate = field(repr=False)
+    random_mistakes_: Estimate = field(repr=False)
+    sure_mistakes: float = field(repr=False)
+    predicted_labels: BoolArray = field(repr=False)
+    calibrated: bool = True
 
     @cached_property
     def confidence(self) -> CSR:
@@ -149,7 +158,7 @@ class CleaningResult:
         import pandas as pd
 
         cells = self.order[:k]
-        reasons = self.sentences(cells[:_N_EXPLAINED])
+        reasons = [reason.sentence() for reason in self.reasons(cells[:_N_EXPLAINED])]
         return pd.DataFrame(
             {
                 "row": self.rows[cells],
@@ -161,14 +170,19 @@ class CleaningResult:
             }
         )
 
-    def explain(self, row: int, label: str) -> str:
-        """Say why a candidate is doubted.
+    def explain(self, row: int, label: str) -> Reason:
+        """Say what speaks for and against a label of a row.
 
         Parameters
         ----------
         row : int
         label : str
             The name of one of the row's candidates.
+
+        Returns
+        -------
+        reason : Reason
+            ``reason.against`` and ``reason.in_favour`` are its parts, ``reason.sentence()`` is text.
         """
         if label not in self.label_names:
             raise ValueError(f"There is no label {label!r}.")
@@ -176,48 +190,119 @@ class CleaningResult:
         cell = np.flatnonzero((self.rows == row) & (self.Y.indices == k))
         if not len(cell):
             raise ValueError(f"{label!r} is not a candidate of row {row}.")
-        return self.sentences(cell)[0]
+        return self.reasons(cell)[0]
 
     def reasons(self, cells: IntArray, *, n_similar: int = 10) -> list[Reason]:
-        """Return what speaks against candidates, given by their positions in ``Y.data``."""
-        rate = self.noise_rate_.per_label["noise_rate"].to_numpy()
-        rows, labels = self.rows[cells], self.Y.indices[cells]
-        return explain(self.X, self.Y, self.scores, rate, rows, labels, n_similar=n_similar)
+        """Return what speaks for and against candidates, given by their positions in ``Y.data``.
 
-    def sentences(self, cells: IntArray, *, n_similar: int = 10) -> list[str]:
-        """Return the reasons of candidates as text; ``n_similar=0``, much faster, leaves out similar rows."""
-        reasons = self.reasons(cells, n_similar=n_similar)
-        return [
-            reason.sentence(self.label_names[k], self.label_names, self.row_names)
-            for reason, k in zip(reasons, self.Y.indices[cells].tolist(), strict=True)
-        ]
+        ``n_similar=0``, much faster, leaves out similar rows.
+        """
+        return self.reasons_for(self.rows[cells], self.Y.indices[cells], n_similar=n_similar)
+
+    def reasons_for(self, rows: IntArray, labels: IntArray, *, n_similar: int = 10) -> list[Reason]:
+        """Return what speaks for and against labels of rows, whether they were given or not."""
+        return explain(
+            self.X,
+            self.Y,
+            self.scores,
+            self.noise_rate_.per_label["noise_rate"].to_numpy(),
+            rows,
+            labels,
+            label_names=self.label_names,
+            row_names=self.row_names,
+            n_similar=n_similar,
+        )
+
+    def missing(self, k: int = 100) -> "pd.DataFrame":
+        """Return the `k` labels that were not given but are most likely true: a list to look through.
+
+        They are never added unseen: where nothing is missing, the list looks the same. In tests, with a fifth of the
+        true labels deleted, about half of the first fifty were right.
+
+        Parameters
+        ----------
+        k : int, default=100
+
+        Returns
+        -------
+        missing : DataFrame
+            ``row``, ``label``, ``score`` (out of fold), ``rank`` (from 1) and ``reasons``, the highest score first.
+            Rows without any candidate are not among them.
+        """
+        import pandas as pd
+
+        rows, labels = self.missing_cells(k)
+        reasons = [reason.sentence() for reason in self.reasons_for(rows, labels)]
+        return pd.DataFrame(
+            {
+                "row": rows,
+                "label": np.asarray(self.label_names, dtype=object)[labels],
+                "score": self.scores[rows, labels],
+                "rank": np.arange(1, len(rows) + 1),
+                "reasons": pd.array(reasons, dtype="str"),
+            }
+        )
+
+    def missing_cells(self, k: int) -> tuple[IntArray, IntArray]:
+        """Return rows and labels of `missing`, as numbers."""
+        judged = np.setdiff1d(np.flatnonzero(self._n_given), self.rare_labels)
+        return most_likely_missing(self.scores, self.Y, judged, k)
 
     @cached_property
     def noise_rate_(self) -> NoiseRates:
         """The estimated share of false candidates, overall and per label, with 90 % intervals."""
         import pandas as pd
 
-        n_labels = self.Y.shape[1]
         count = self._n_given
-        total = np.bincount(self.Y.indices, weights=self.doubt, minlength=n_labels)
-        judged = (count > 0) & ~np.isin(np.arange(n_labels), self.rare_labels)
-        rate = np.where(judged, total / np.maximum(count, 1), np.nan)
-        low, high = _interval(rate, count, np.hypot(SPREAD, LABEL_SPREAD))
+        rates = {}
+        for name, doubt in (("noise_rate", self.doubt), ("low", self._doubt_low), ("high", self._doubt_high)):
+            total = np.bincount(self.Y.indices, weights=np.where(self.judged, doubt, 0.0), minlength=len(count))
+            rates[name] = total / np.maximum(count, 1)
+        low, _ = _widened(rates["low"], count)
+        _, high = _widened(rates["high"], count)
+        reason = np.full(len(count), "", dtype=object)
+        reason[~self.predicted_labels] = "the features do not predict it"
+        reason[count < ENOUGH_ROWS] = f"it is on fewer than {ENOUGH_ROWS} rows"
+        reason[self.rare_labels] = "it is on too few rows, or on all"
+        known = reason == ""
         per_label = pd.DataFrame(
-            {"label": self.label_names, "candidates": count, "noise_rate": rate, "low": low, "high": high}
+            {
+                "label": self.label_names,
+                "candidates": count,
+                "noise_rate": np.where(known, rates["noise_rate"], np.nan),
+                "low": np.where(known, np.minimum(low, rates["noise_rate"]), np.nan),
+                "high": np.where(known, np.maximum(high, rates["noise_rate"]), np.nan),
+                "cannot_tell": reason,
+            }
         )
-        n_judged = int(count[judged].sum())
-        overall = float(total[judged].sum() / n_judged) if n_judged else float("nan")
-        bounds = _interval(np.array([overall]), np.array([n_judged]), SPREAD)
-        return NoiseRates(NoiseRate(overall, float(bounds[0][0]), float(bounds[1][0])), per_label)
+        return NoiseRates(self.overall_rate, per_label)
 
-    def expected_precision(self, k: Any) -> float:
+    @cached_property
+    def _doubt_low(self) -> FloatArray:
+        return self._doubt_at(self.overall_rate.low)
+
+    @cached_property
+    def _doubt_high(self) -> FloatArray:
+        return self._doubt_at(self.overall_rate.high)
+
+    def _doubt_at(self, rate: float) -> FloatArray:
+        """Return the doubts if `rate` of the candidates were false, in the same order."""
+        doubt = np.zeros_like(self.doubt)
+        doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
+        return doubt
+
+    def expected_precision(self, k: Any) -> Estimate:
         """Estimate how many of the `k` most suspicious candidates are false, as a share, without the truth.
 
         Parameters
         ----------
         k : int or float
             A number of candidates, or a share of them in (0, 1].
+
+        Returns
+        -------
+        precision : Estimate
+            A float with ``low`` and ``high``: the share if as few, and as many, candidates are false as may be.
         """
         n_judged = len(self.order)
         is_count = isinstance(k, int | np.integer) and not isinstance(k, bool)
@@ -227,34 +312,76 @@ class CleaningResult:
             n_taken = max(1, round(float(k) * n_judged))
         else:
             raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
-        return float(self.doubt[self.order[:n_taken]].mean()) if n_judged else float("nan")
+        first = self.order[:n_taken]
+        return Estimate(*(float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high)))
 
     def removable(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> BoolArray:
-        """Return which candidates can be removed at a precision, aligned with ``Y.data``.
+        """Return which candidates can be removed unseen at a precision, aligned with ``Y.data``.
 
-        Only candidates that are more likely false than true are removed, however precise the others are, and no more
-        of them than the lower end of the interval of `noise_rate_`: the estimate of the noise may be too high. Labels
-        on fewer than `ENOUGH_ROWS` rows keep all theirs: with so few, a model misses every true one that is gone.
+        Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
+        is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
+        bound of their share is 28 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
+        all theirs.
 
         Parameters
         ----------
         precision : float, default=0.9
-            The share of the removed candidates that should be false indeed, by `expected_precision`.
+            The share of the removed candidates that should be false, if no more candidates are than that bound.
         keep_at_least_one : bool, default=True
             Never remove the most trusted candidate of a row.
         """
         if not 0 < precision <= 1:
             raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
-        cells = self.order[self.doubt[self.order] > _DOUBTFUL]
+        removed = np.zeros(self.Y.nnz, dtype=bool)
+        if not self._may_remove:
+            return removed
+        doubt = self._doubt_at(self.sure_mistakes)
+        cells = self.order[doubt[self.order] > _DOUBTFUL]
         cells = cells[~np.isin(self.Y.indices[cells], self.kept_labels)]
         if keep_at_least_one:
             cells = cells[~self._is_best_of_row[cells]]
-        cells = cells[: int(self.noise_rate_.overall.low * len(self.order))]
-        reached = np.cumsum(self.doubt[cells]) >= precision * np.arange(1, len(cells) + 1)
-        n_removed = int(np.flatnonzero(reached)[-1]) + 1 if reached.any() else 0
-        removed = np.zeros(self.Y.nnz, dtype=bool)
-        removed[cells[:n_removed]] = True
+        cells = cells[: int(self.sure_mistakes * len(self.order))]
+        reached = np.cumsum(doubt[cells]) >= precision * np.arange(1, len(cells) + 1)
+        removed[cells[: int(np.flatnonzero(reached)[-1]) + 1 if reached.any() else 0]] = True
         return removed
+
+    @property
+    def _n_labelled(self) -> int:
+        return int((np.diff(self.Y.indptr) > 0).sum())
+
+    @property
+    def _may_remove(self) -> bool:
+        return self._n_labelled >= _ROWS_TO_REMOVE and self.sure_mistakes >= _MISTAKES_TO_REMOVE
+
+    def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> str:
+        """Say in a sentence what can be removed without asking anybody, or why nothing can be and what to do.
+
+        Examples
+        --------
+        >>> from pmlkit.cleaning import clean
+        >>> from pmlkit.data import load_digit_strips
+        >>> strips = load_digit_strips(300)
+        >>> clean(strips.X, strips.Y).advice()
+        'Nothing is removed unseen: 300 labelled rows are too few to tell (1,000 are needed). ...'
+        """
+        ask = "About 300 answers of a person would tell: pmlkit review."
+        if self._n_labelled < _ROWS_TO_REMOVE:
+            few = f"{self._n_labelled:,} labelled rows are too few to tell ({_ROWS_TO_REMOVE:,} are needed)"
+            return f"Nothing is removed unseen: {few}. {ask}"
+        if not self._may_remove:
+            found = "your labels look mostly right" if self.overall_rate < _MOSTLY_RIGHT else "labels may well be wrong"
+            return (
+                f"Nothing is removed unseen: {found}, but mistakes that are not random cannot be told from right "
+                f"labels without asking. {ask}"
+            )
+        n_removed = int(self.removable(precision=precision, keep_at_least_one=keep_at_least_one).sum())
+        if not n_removed:
+            return f"Nothing can be removed unseen at a precision of {precision:g}. {ask}"
+        return (
+            f"{n_removed:,} labels look like random mistakes and can be removed; at least {100 * precision:.0f} % of "
+            "them should be wrong, if the mistakes are random as they look. A few dozen answers would make sure: "
+            "pmlkit review."
+        )
 
     @cached_property
     def _is_best_of_row(self) -> BoolArray:
@@ -275,7 +402,7 @@ class CleaningResult:
 
         Returns
         -------
-        cleaned : indicator of shape (n_rows, n_labels)
+        cleaned : indicator of shape (n_samples, n_labels)
             In the same kind of container as `Y`.
         """
         removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
@@ -293,7 +420,7 @@ class CleaningResult:
     @cached_property
     def twins(self) -> list[Twins]:
         """Rows with the same or nearly the same features but different labels."""
-        return twins_that_differ(self.X, self.Y)
+        return [] if self.X is None else twins_that_differ(self.X, self.Y)
 
     def audit(self, *, resume: "str | os.PathLike[str] | None" = None, **settings: Any) -> "Audit":
         """Ask a person about candidates: see `pmlkit.cleaning.audit`.
@@ -337,8 +464,8 @@ class CleaningResult:
         write_report(self, path, title=title, precision=precision, keep_at_least_one=keep_at_least_one, force=force)
 
 
-def _interval(rate: FloatArray, count: IntArray, spread: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on the scale of log odds: what the map gets wrong, and what so few candidates leave open."""
+def _widened(rate: FloatArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Widen rates of labels, on the scale of log odds, by what is wrong about one and by what few rows leave open."""
     inside = np.clip(rate, 1e-4, 1 - 1e-4)
-    width = _Z90 * np.sqrt(spread**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1e-9))
+    width = _Z90 * np.sqrt(LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
     return expit(logit(inside) - width), expit(logit(inside) + width)

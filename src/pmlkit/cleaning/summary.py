@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import BoolArray
-from pmlkit.cleaning.result import ENOUGH_ROWS, CleaningResult
+from pmlkit.cleaning.estimates import Estimate
+from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
+from pmlkit.cleaning.result import CleaningResult
 
 __all__ = ["confused_pairs", "png", "summarise"]
 
-_N_LABELS, _N_PAIRS, _N_SUSPECTS, _N_REMOVED, _N_BY_HAND, _N_TWINS = 20, 10, 24, 30, 12, 10
+_N_LABELS, _N_PAIRS, _N_SUSPECTS, _N_REMOVED, _N_BY_HAND, _N_TWINS, _N_MISSING = 20, 10, 24, 30, 12, 10, 12
 _TEXT_LENGTH = 280
+_BACK = 0.33  # of the rows one way, from which a confusion goes both ways
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -57,28 +60,63 @@ def summarise(
         "n_candidates": int(result.Y.nnz),
         "n_unlabelled": int((sizes == 0).sum()),
         "per_row": float(sizes.mean()),
-        "noise": {"rate": noise.overall.rate, "low": noise.overall.low, "high": noise.overall.high},
-        "n_wrong": round(noise.overall.rate * judged),
-        "n_doubtful": int((result.doubt > 0.5).sum()),
+        "calibrated": result.calibrated,
+        "noise": _bounds(noise.overall),
+        "random": _bounds(result.random_mistakes_),
+        "n_random": round(result.random_mistakes_ * judged),
+        "advice": result.advice(precision=precision, keep_at_least_one=keep_at_least_one),
         "precision": precision,
         "n_removed": int(removed.sum()),
         "n_rows_changed": len(np.unique(result.rows[removed])),
-        "removed_precision": float(result.doubt[removed].mean()) if removed.any() else None,
         "curve": [
-            {"share": s, "n": max(1, round(s * judged)), "precision": result.expected_precision(s)} for s in _SHARES
+            {"share": s, "n": max(1, round(s * judged)), **_bounds(result.expected_precision(s))} for s in _SHARES
         ],
         "labels": _labels(result, removed),
+        "cannot_tell": _cannot_tell(result),
         "n_rare": len(result.rare_labels),
         "rare": [result.label_names[k] for k in result.rare_labels[:30]],
-        "n_kept": len(result.kept_labels),
-        "enough_rows": ENOUGH_ROWS,
         "pairs": confused_pairs(result),
         "suspects": _cards(result, cells, removed),
         "removed": _lines(result, gone, removed),
         "by_hand": _cards(result, unsure, removed),
+        "missing": _missing(result),
         "twins": _twins(result),
         "n_twins": len(result.twins),
+        "more_twins": len(result.twins) >= TWINS_LIMIT,
     }
+
+
+def _bounds(estimate: Estimate) -> dict[str, float]:
+    return {"rate": float(estimate), "low": estimate.low, "high": estimate.high}
+
+
+def _cannot_tell(result: CleaningResult) -> list[dict[str, Any]]:
+    """Return why some labels were not judged, and which, most frequent first."""
+    table = result.noise_rate_.per_label
+    table = table[(table["cannot_tell"] != "") & (table["candidates"] > 0)]
+    return [
+        {"why": str(why), "labels": part.sort_values("candidates", ascending=False, kind="stable")["label"].tolist()}
+        for why, part in table.groupby("cannot_tell", sort=True)
+    ]
+
+
+def _missing(result: CleaningResult) -> list[dict[str, Any]]:
+    """Return the labels most likely to be missing, as cards."""
+    rows, labels = result.missing_cells(_N_MISSING)
+    return [
+        {
+            "name": _row_name(result, row),
+            "label": result.label_names[label],
+            "score": float(result.scores[row, label]),
+            "others": [
+                result.label_names[k] for k in result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]
+            ],
+            "against": [part.text for part in reason.against],
+            "in_favour": [part.text for part in reason.in_favour],
+            **_media(result, row),
+        }
+        for row, label, reason in zip(rows.tolist(), labels.tolist(), result.reasons_for(rows, labels), strict=True)
+    ]
 
 
 def _labels(result: CleaningResult, removed: BoolArray) -> list[dict[str, Any]]:
@@ -87,7 +125,7 @@ def _labels(result: CleaningResult, removed: BoolArray) -> list[dict[str, Any]]:
     table["removed"] = np.bincount(result.Y.indices[removed], minlength=len(table))
     table = table[table["noise_rate"].notna()]
     table["wrong"] = table["noise_rate"] * table["candidates"]
-    table = table.sort_values("noise_rate", ascending=False, kind="stable").head(_N_LABELS)
+    table = table.sort_values("wrong", ascending=False, kind="stable").head(_N_LABELS)
     return [
         {
             "label": str(line.label), "candidates": int(line.candidates), "rate": float(line.noise_rate),
@@ -98,10 +136,11 @@ def _labels(result: CleaningResult, removed: BoolArray) -> list[dict[str, Any]]:
 
 
 def confused_pairs(result: CleaningResult, limit: int = _N_PAIRS) -> list[dict[str, Any]]:
-    """Return pairs of labels of which one is given, wrongly, where the other is right.
+    """Return pairs of labels of which one is doubted where the other is trusted.
 
     Expected numbers of rows, from the confidences; only pairs that occur at least one and a half times as often as
-    they would if the wrong label were put anywhere.
+    they would if the wrong label were put anywhere. Where it goes both ways, as with synonyms, neither is given by
+    mistake: such a pair comes once, marked ``both_ways``.
 
     Examples
     --------
@@ -123,15 +162,25 @@ def confused_pairs(result: CleaningResult, limit: int = _N_PAIRS) -> list[dict[s
     chance = expected_false[together.row] * share_true[together.col]
     lift = together.data / np.maximum(chance, 1e-9)
     useful = np.flatnonzero((together.row != together.col) & (together.data >= 2.0) & (lift >= 1.5))
-    best = useful[np.argsort(-together.data[useful] * np.log(lift[useful]), kind="stable")][:limit]
+    ranked = useful[np.argsort(-together.data[useful] * np.log(lift[useful]), kind="stable")]
+    rows_of = {(int(together.row[i]), int(together.col[i])): float(together.data[i]) for i in ranked.tolist()}
+    best, seen = [], set()
+    for i in ranked.tolist():
+        given, right = int(together.row[i]), int(together.col[i])
+        if (right, given) not in seen:
+            seen.add((given, right))
+            best.append(i)
+    best = best[:limit]
+    back = {i: rows_of.get((int(together.col[i]), int(together.row[i])), 0.0) for i in best}
     return [
         {
             "given": result.label_names[int(together.row[i])],
             "right": result.label_names[int(together.col[i])],
             "rows": float(together.data[i]),
             "lift": float(lift[i]),
+            "both_ways": back[i] >= _BACK * float(together.data[i]),
         }
-        for i in best.tolist()
+        for i in best
     ]
 
 
@@ -143,10 +192,14 @@ def _by_hand(result: CleaningResult, removed: BoolArray) -> Any:
 
 
 def _cards(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
-    reasons = result.sentences(cells)
     return [
-        {**line, "reasons": text.split("; "), **_media(result, line["row"])}
-        for line, text in zip(_lines(result, cells, removed), reasons, strict=True)
+        {
+            **line,
+            "against": [part.text for part in reason.against],
+            "in_favour": [part.text for part in reason.in_favour],
+            **_media(result, line["row"]),
+        }
+        for line, reason in zip(_lines(result, cells, removed), result.reasons(cells), strict=True)
     ]
 
 
@@ -192,10 +245,22 @@ def _twins(result: CleaningResult) -> list[dict[str, Any]]:
             "similarity": twin.similarity,
             "only_first": names(twin.only_first),
             "only_second": names(twin.only_second),
-            **_media(result, twin.first),
+            "contents": [_media(result, twin.first), _media(result, twin.second)],
+            "same": _same_content(result, twin),
         }
         for twin in result.twins[:_N_TWINS]
     ]
+
+
+def _same_content(result: CleaningResult, twin: Twins) -> str:
+    """Say how alike two rows are: features may be equal where texts are not."""
+    if twin.similarity < 1.0:
+        return f"{100 * twin.similarity:.1f} % alike"
+    media = result.media
+    if media is None:
+        return "same features"
+    same = np.array_equal(media[twin.first], media[twin.second])
+    return "identical" if same else "same features, other content"
 
 
 def png(image: NDArray[np.uint8]) -> bytes:

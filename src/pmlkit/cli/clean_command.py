@@ -267,12 +267,12 @@ def _log_lines(result: "CleaningResult", removed: "BoolArray", watch: Watch) -> 
     n_compared = max(_COMPARED_AT_LEAST, _COMPARED_PAIRS // result.Y.shape[0])
     for start in range(0, len(cells), _LOG_BLOCK):
         part = cells[start : start + _LOG_BLOCK]
-        sentences = result.sentences(part, n_similar=10 if start < n_compared else 0)
-        for cell, sentence in zip(part.tolist(), sentences, strict=True):
+        reasons = result.reasons(part, n_similar=10 if start < n_compared else 0)
+        for cell, reason in zip(part.tolist(), reasons, strict=True):
             row = int(result.rows[cell])
             name = row if result.row_names is None else result.row_names[row]
             label = result.label_names[int(result.Y.indices[cell])]
-            yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), sentence]
+            yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), reason.sentence()]
         watch.advance(len(part))
 
 
@@ -300,7 +300,10 @@ def _print(
         "suspects": int((result.doubt > 0.5).sum()),
         "removed": n_removed,
         "rows_changed": touched,
-        "expected_precision": float(result.doubt[removed].mean()) if n_removed else None,
+        "random_mistakes": result.random_mistakes_.rate,
+        "random_mistakes_low": result.random_mistakes_.low,
+        "random_mistakes_high": result.random_mistakes_.high,
+        "advice": result.advice(precision=precision),
         "dry_run": dry_run,
         "method": result.method,
         "features": source.described,
@@ -318,11 +321,13 @@ def _print(
         "labels": f"{result.Y.nnz:,} given, of {result.Y.shape[1]:,} kinds",
         "features": "; ".join(source.described),
         "judged by": result.method,
-        "probably wrong": f"about {_percent(overall.rate)} of the labels "
-        f"(between {_percent(overall.low)} and {_percent(overall.high)})",
-        "would remove" if dry_run else "removed": f"{n_removed:,} labels in {touched:,} rows"
-        + (f", {_percent(float(result.doubt[removed].mean()))} of them wrong by our estimate" if n_removed else
-           f": none can be removed at a precision of {precision:g}"),
+        "random mistakes": f"about {_percent(result.random_mistakes_)} of the labels "
+        f"(between {_percent(result.random_mistakes_.low)} and {_percent(result.random_mistakes_.high)})",
+        "all mistakes": f"between {_percent(overall.low)} and {_percent(overall.high)}, "
+        f"at a guess {_percent(overall)}",
+        "would remove" if dry_run else "removed": f"{n_removed:,} label{'' if n_removed == 1 else 's'} in {touched:,} "
+        f"row{'' if touched == 1 else 's'}",
+        "advice": result.advice(precision=precision),
     }  # fmt: skip
     if source.left_out:
         shown["not used"] = quoted(source.left_out, 6)
@@ -331,21 +336,14 @@ def _print(
             shown[kind] = path
     table = plain_table("row", "label", "confidence", "why", right=(2,))
     top = result.top_suspects(_N_SHOWN)
-    for row, label, confidence, reasons in zip(
-        top["row"], top["label"], top["confidence"], top["reasons"], strict=True
-    ):
+    reasons = result.reasons(result.order[:_N_SHOWN])
+    for row, label, confidence, reason in zip(top["row"], top["label"], top["confidence"], reasons, strict=True):
         name = row if result.row_names is None else result.row_names[row]
         table.add_row(
             Text(clean_text(name)), Text(clean_text(label), style="bold"), Text(f"{confidence:.2f}"),
-            Text(clean_text(_short(reasons))),
+            Text(clean_text(reason.short)),
         )  # fmt: skip
     emit(facts, fact_table(shown), "", heading("The most suspicious labels"), table, as_json=False)
-
-
-def _short(reasons: str) -> str:
-    """Return the second reason, what similar rows have, which says most in least space."""
-    parts = reasons.split("; ")
-    return next((part for part in parts if "similar rows" in part), parts[0])
 
 
 def _percent(share: float) -> str:

@@ -6,6 +6,7 @@ functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here
 
 import logging
 from abc import ABCMeta, abstractmethod
+from collections.abc import Collection
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -21,20 +22,26 @@ from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods import labels
+from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned", "labelled_rows", "writing_model_file"]
+__all__ = ["BasePML", "Learned", "labelled_rows", "model_file_state", "writing_model_file"]
 
 logger = logging.getLogger(__name__)
 
 writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
 """True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
 
-_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_skl_callbacks")
+_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
 _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 """From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
+
+
+def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    """Return the state of an estimator, for a model file without the attributes that only training needs."""
+    return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,6 @@ class Learned:
     scores : array of shape (n_samples, n_labels)
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
-    out_of_fold : bool, default=False
-        Whether `scores` were made without the row's own labels; they are then kept as
-        ``out_of_fold_scores_``.
     objective : array, optional
         The trace of what the method minimises.
     n_iter : int, optional
@@ -59,7 +63,6 @@ class Learned:
 
     confidence: FloatArray
     scores: FloatArray
-    out_of_fold: bool = False
     objective: FloatArray | None = None
     n_iter: int | None = None
 
@@ -72,6 +75,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _uses_unlabelled: ClassVar[bool] = False
     """Whether rows without candidates reach ``_fit``; otherwise they are left out."""
 
+    _cross_fits: ClassVar[bool] = False
+    """Whether the scores of training rows are made without the row's labels, and kept as ``out_of_fold_scores_``."""
+
     _natural_cut: ClassVar[float] = 0.5
     """The score at which the method is undecided."""
 
@@ -80,7 +86,11 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     scores are then the difference of the two. For methods that compare a row's labels."""
 
     _scores_are_probabilities: ClassVar[bool] = False
-    """Whether the scores are probabilities of the labels: the method then has ``predict_proba``."""
+    """Whether the scores are probabilities: the method then has ``predict_proba``."""
+
+    _calibrates: ClassVar[bool] = False
+    """Whether ``predict_proba`` maps the scores to probabilities of the true labels, by a curve that is fitted
+    to the training scores and the confidences. Without it, the scores are returned as they are."""
 
     _many_small_products: ClassVar[bool] = True
     """Whether fits to few rows are quicker with one thread of linear algebra, because it is many small steps."""
@@ -169,11 +179,12 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             natural_cut=0.0 if self._paired else self._natural_cut,
             weight=options["sample_weight"][has_candidates] if options else None,
         )
-        if learned.out_of_fold:
+        self._curve = (1.0, 0.0)
+        if self._calibrates and Y.shape[1] > 1:
+            self._curve = fit_curve(learned.scores[has_candidates], Y_used[has_candidates], learned.confidence)
+        if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
-        elif hasattr(self, "out_of_fold_scores_"):
-            del self.out_of_fold_scores_
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
         if learned.objective is not None:
@@ -182,10 +193,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if writing_model_file.get():
-            return {name: value for name, value in state.items() if name not in _NOT_IN_MODEL_FILES}
-        return state
+        return model_file_state(super().__getstate__(), _NOT_IN_MODEL_FILES)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Score every label for every row; higher means more likely.
@@ -208,7 +216,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of every label for every row.
 
-        Only methods whose scores are probabilities have this function.
+        Only methods whose scores are probabilities have this function. Methods that estimate which candidates
+        are true (ClearPML) return the probability that the label is true; methods that learn the candidates
+        as they are return the probability that the label would be given.
 
         Parameters
         ----------
@@ -222,7 +232,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         scores = self._scores_checked(X)
-        return np.hstack([1.0 - scores, scores]) if self._is_binary else scores
+        if self._is_binary:
+            return np.hstack([1.0 - scores, scores])
+        return calibrated(scores, self._curve) if self._calibrates and scores.shape[1] > 1 else scores
 
     def predict(self, X: Any) -> Any:
         """Predict a set of labels for every row.

@@ -77,6 +77,7 @@ class CandidateClassifier(BasePML):
 
     _many_small_products: ClassVar[bool] = False  # Nothing is known of the estimator.
 
+    _cross_fits: ClassVar[bool] = True
     _scores_are_probabilities: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -120,7 +121,7 @@ class CandidateClassifier(BasePML):
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = row_of_cells(Y)
-        return Learned(confidence=confidence[row, Y.indices], scores=held_out, out_of_fold=True)
+        return Learned(confidence=confidence[row, Y.indices], scores=held_out)
 
     def _judge(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
         floor, condition = self.noise_floor_, bool(is_candidate.any(axis=1).all())

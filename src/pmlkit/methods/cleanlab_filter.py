@@ -1,4 +1,4 @@
-"""Confident learning: let cleanlab drop suspect candidates, and fit again."""
+"""Confident learning: drop the candidates that cleanlab flags, and fit again."""
 
 from importlib import import_module
 from typing import Any, ClassVar
@@ -48,7 +48,7 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
     cleanlab also flags labels that are missing; here only candidates can be wrong.
     """
     count = np.bincount(Y.indices, minlength=Y.shape[1])
-    # cleanlab has no notion of a label that all rows or none carry.
+    # cleanlab cannot handle labels that all rows or none have.
     varied = np.flatnonzero((count > 0) & (count < Y.shape[0]))
     flagged = np.zeros(Y.shape, dtype=bool)
     if len(varied):
@@ -83,7 +83,7 @@ def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
 class CleanlabFilter(CandidateLogistic):
     r"""Confident learning on the candidates: cleanlab flags suspects, logistic regression learns the rest.
 
-    What a practitioner would do today. One-vs-rest logistic regressions give every candidate a
+    A baseline from current practice. One-vs-rest logistic regressions give every candidate a
     cross-fitted probability; cleanlab compares the candidates with them, label by label, and flags
     those that are probably wrong; the regressions are fitted again without them. Every row keeps at
     least its best candidate.
@@ -110,14 +110,14 @@ class CleanlabFilter(CandidateLogistic):
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         cleanlab's quality score of each candidate, those that were dropped included.
     n_dropped_ : int
         How many candidates were dropped.
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     n_iter_ : int
-        The most iterations that a label took.
+        The largest number of iterations over the labels.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -142,6 +142,8 @@ class CleanlabFilter(CandidateLogistic):
     >>> model.fit(strips.X, strips.Y).label_confidence_.nnz == strips.Y.nnz  # doctest: +SKIP
     True
     """
+
+    _cross_fits: ClassVar[bool] = False  # The scores are those of a model fitted on all rows.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CandidateLogistic._parameter_constraints,
@@ -171,7 +173,7 @@ class CleanlabFilter(CandidateLogistic):
         return 2 * super()._n_tasks(Y)
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        _cleanlab("filter")  # missing? say so before the work begins
+        _cleanlab("filter")  # fail before the work if it is not installed
         first = super()._fit(X, Y, progress)
         quality = _qualities(Y, first.scores, self.quality)
         cleaned = _without(Y, _suspects(Y, first.scores, self.filter_by), quality)

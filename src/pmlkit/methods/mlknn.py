@@ -1,4 +1,4 @@
-"""ML-kNN: labels by the votes of the nearest neighbours."""
+"""ML-kNN: multi-label k-nearest neighbours with Bayesian posteriors."""
 
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -19,9 +19,9 @@ __all__ = ["MLkNN"]
 
 def _label_votes(neighbor: IntArray, Y: CSR) -> IntArray:
     """Count, for every row and label, the neighbours that carry the label."""
-    n_rows, k = neighbor.shape
+    n_samples, k = neighbor.shape
     adjacency = sparse.csr_array(
-        (np.ones(neighbor.size), neighbor.ravel(), np.arange(0, neighbor.size + 1, k)), shape=(n_rows, Y.shape[0])
+        (np.ones(neighbor.size), neighbor.ravel(), np.arange(0, neighbor.size + 1, k)), shape=(n_samples, Y.shape[0])
     )
     return np.asarray((adjacency @ Y).toarray(), dtype=np.int64)
 
@@ -32,14 +32,14 @@ def _posterior_table(votes: IntArray, Y: CSR, k: int, smoothing: float) -> Float
     Zhang and Zhou (2007), equations 3 to 5: prior and likelihoods are counts over the training
     rows, smoothed.
     """
-    n_rows, n_labels = votes.shape
+    n_samples, n_labels = votes.shape
     cell = votes + np.arange(n_labels) * (k + 1)
     has_label = Y.toarray() > 0
     count = [
         np.bincount(cell[chosen], minlength=n_labels * (k + 1)).reshape(n_labels, k + 1)
         for chosen in (has_label, ~has_label)
     ]
-    prior = (smoothing + has_label.sum(axis=0)) / (2 * smoothing + n_rows)
+    prior = (smoothing + has_label.sum(axis=0)) / (2 * smoothing + n_samples)
     likelihood = [(smoothing + c) / (smoothing * (k + 1) + c.sum(axis=1, keepdims=True)) for c in count]
     present, absent = prior[:, None] * likelihood[0], (1 - prior[:, None]) * likelihood[1]
     return np.asarray(present / (present + absent))
@@ -48,7 +48,7 @@ def _posterior_table(votes: IntArray, Y: CSR, k: int, smoothing: float) -> Float
 class MLkNN(BasePML):
     r"""ML-kNN on the candidates: a Bayesian vote of the nearest neighbours.
 
-    A baseline that takes every candidate for true. For each label it counts how many of a row's
+    A baseline that treats every candidate as true. For each label it counts how many of a row's
     `n_neighbors` nearest training rows carry it, and looks up how often training rows with that
     count carried the label themselves:
 
@@ -72,7 +72,7 @@ class MLkNN(BasePML):
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The vote of each training row's neighbours for its candidates.
     posterior_ : array of shape (n_labels, n_neighbors + 1)
         P(label | count of neighbours that carry it).
@@ -128,12 +128,14 @@ class MLkNN(BasePML):
         index = NearestNeighbors(n_neighbors=k, n_jobs=self.n_jobs).fit(X)
         votes = _label_votes(nearest(index, k)[1], Y)
         self.posterior_ = _posterior_table(votes, Y, k, self.smoothing)
-        self._index, self._Y = index, Y
+        self._X, self._Y, self._index = X, Y, index
         scores = self.posterior_[np.arange(Y.shape[1]), votes]
         row = row_of_cells(Y)
         progress.step("neighbours")
         return Learned(confidence=scores[row, Y.indices], scores=scores)
 
     def _scores(self, X: Features) -> FloatArray:
+        if not hasattr(self, "_index"):  # Model files keep the rows only: a search tree in a file cannot be checked.
+            self._index = NearestNeighbors(n_neighbors=self.posterior_.shape[1] - 1, n_jobs=self.n_jobs).fit(self._X)
         votes = _label_votes(nearest(self._index, self.posterior_.shape[1] - 1, X)[1], self._Y)
         return np.asarray(self.posterior_[np.arange(votes.shape[1]), votes])

@@ -1,8 +1,8 @@
-"""The one place that knows scikit-learn's callback API (scikit-learn 1.9 and newer).
+"""Adapter to scikit-learn's callback API (scikit-learn 1.9 and newer).
 
-Methods report each finished task through a :class:`Progress`; whoever set callbacks on the
-estimator (``estimator.set_callbacks(ProgressBar())``) sees them and may ask to stop. Where
-scikit-learn has no callbacks yet, everything here is a no-op.
+Methods report each finished task through a :class:`Progress`; callbacks set on the estimator
+(``estimator.set_callbacks(ProgressBar())``) are told of it and may request to stop. With older versions
+of scikit-learn everything here is a no-op.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ try:
 except ImportError:  # scikit-learn 1.8
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callback API."""
+        """Placeholder for scikit-learn versions without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
@@ -30,9 +30,9 @@ class Progress:
     estimator : object
         The estimator being fitted.
     n_tasks : int
-        How many calls of :meth:`step` are to be expected at the most.
+        Largest number of calls of :meth:`step`.
     X, y : object
-        What it is fitted on; handed to callbacks that ask for it.
+        The training data, passed on to callbacks that ask for it.
     """
 
     def __init__(self, estimator: Any, n_tasks: int, X: Any, y: Any) -> None:

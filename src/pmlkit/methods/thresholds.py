@@ -1,4 +1,4 @@
-"""From ranking scores to label sets: one set of strategies that every method shares.
+"""From scores to label sets: the threshold strategies that all methods share.
 
 Every strategy ends as the same simple rule: a row's threshold is a linear function of the
 row's scores, ``scores @ weights + offset`` (all strategies but ``"size"`` have no weights: one
@@ -46,7 +46,7 @@ class LabelRule:
         return np.asarray(scores - (scores @ self.weights + self.offset)[:, None])
 
     def label_sets(self, scores: FloatArray) -> BoolArray:
-        """Return the indicator of the labels that each row is given.
+        """Return the predicted label sets as an indicator.
 
         Examples
         --------
@@ -58,7 +58,7 @@ class LabelRule:
                [1, 1, 0]])
         """
         given = self.margin(scores) >= 0
-        # With one label, "at least one" would always say yes.
+        # With a single label, "at least one" would always predict it.
         if self.at_least_one and scores.shape[1] > 1:
             bare = np.flatnonzero(~given.any(axis=1))
             given[bare, np.argmax(scores[bare], axis=1)] = True
@@ -74,31 +74,31 @@ def fit_threshold(
     natural_cut: float,
     weight: FloatArray | None = None,
 ) -> LabelRule:
-    """Choose the rule from training rows and their candidates; the truth is never seen.
+    """Fit a threshold to the scores and candidates of training rows; true labels are never used.
 
     Parameters
     ----------
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float
         - ``"cardinality"``: one threshold for all scores, such that training rows get as many
           labels on average as the confidences say that they have (the noise-corrected
-          cardinality), and each row at least one;
-        - ``"at_least_one"``: the method's natural cut, and each row at least one;
+          cardinality); each row gets at least one label;
+        - ``"at_least_one"``: the method's own decision threshold; each row gets at least one label;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
-          candidates: each training row's best threshold, regressed on its scores; a row may stay
-          without a label;
-        - ``"hamming"``: one threshold for all scores, at which the expected Hamming loss is smallest on
-          training rows when each candidate is true with its confidence and nothing else is; a row may
-          stay without a label;
-        - ``"f1"``: in the same way the one with the largest expected micro-F1, and each row at least one;
-        - a number: that fixed threshold; a row may stay without a label.
-    scores : array of shape (n_rows, n_labels)
+          candidates: each training row's best threshold, regressed on its scores; a row may get no
+          label;
+        - ``"hamming"``: one threshold for all scores, which minimises the expected Hamming loss on the
+          training rows if each candidate is true with the probability given by its confidence and
+          other labels are false; a row may get no label;
+        - ``"f1"``: likewise, but maximises the expected micro-F1; each row gets at least one label;
+        - a number: that fixed threshold; a row may get no label.
+    scores : array of shape (n_samples, n_labels)
         Scores of training rows.
-    Y : CSR array of shape (n_rows, n_labels)
+    Y : CSR array of shape (n_samples, n_labels)
         Their candidates.
     confidence : array aligned with ``Y.data``
     natural_cut : float
-        The score at which the method is undecided.
-    weight : array of shape (n_rows,), optional
+        The method's own decision threshold.
+    weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
     """
     none = np.zeros(scores.shape[1])
@@ -123,7 +123,7 @@ def fit_threshold(
 
 
 def _cardinality_cut(scores: FloatArray, wanted: float, weight: FloatArray | None) -> float:
-    """Return the cut that leaves scores of the wanted total weight above it, as near as ties allow."""
+    """Return the threshold with the wanted total weight of scores above it, as nearly as ties allow."""
     if weight is None:
         ascending = np.sort(scores, axis=None)
         from_top = np.arange(1.0, ascending.size + 1.0)
@@ -132,7 +132,7 @@ def _cardinality_cut(scores: FloatArray, wanted: float, weight: FloatArray | Non
         ascending = scores.ravel()[order]
         from_top = np.cumsum(np.repeat(weight, scores.shape[1])[order[::-1]])
     size = len(ascending)
-    # Equal scores stay together: either all those at the cut are taken or none.
+    # Equal scores are all above the threshold or all below.
     reached = min(int(np.searchsorted(from_top, wanted - 0.5 * (weight is None))), size - 1)
     tie = ascending[size - 1 - reached]
     n_above = size - int(np.searchsorted(ascending, tie, side="right"))
@@ -149,7 +149,7 @@ def _cardinality_cut(scores: FloatArray, wanted: float, weight: FloatArray | Non
 def _expected_best_cut(
     measure: str, scores: FloatArray, Y: CSR, confidence: FloatArray, weight: FloatArray | None
 ) -> float:
-    """Return the cut with the best expected Hamming loss or micro-F1 when confidences are the truth's chances."""
+    """Return the threshold with the best expected Hamming loss or micro-F1, confidences taken as probabilities."""
     chance = np.zeros(scores.shape)
     chance[row_of_cells(Y), Y.indices] = confidence
     order = np.argsort(-scores, axis=None, kind="stable")
@@ -157,7 +157,7 @@ def _expected_best_cut(
     taken = np.ones(len(order)) if weight is None else np.repeat(weight, scores.shape[1])[order]
     hits, given = np.cumsum(taken * true), np.cumsum(taken)
     gain = 2.0 * hits - given if measure == "hamming" else 2.0 * hits / np.maximum(given + hits[-1], 1e-300)
-    # A cut between equal scores is no cut.
+    # No threshold lies between equal scores.
     possible = np.append(descending[1:] < descending[:-1], True)
     best = int(np.argmax(np.where(possible, gain, -np.inf)))
     if gain[best] <= 0:

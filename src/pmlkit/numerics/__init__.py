@@ -1,1 +1,1 @@
-"""Pure functions on arrays: they know nothing of estimators."""
+"""Numerical building blocks that several methods share: pure functions on arrays, independent of estimators."""

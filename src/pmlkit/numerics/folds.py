@@ -1,4 +1,4 @@
-"""Folds decided by what the rows contain, not by where they stand."""
+"""Cross-validation folds by the content of the rows, independent of their order."""
 
 import numpy as np
 
@@ -16,14 +16,14 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
+    X : dense array or CSR array of shape (n_samples, n_features)
     n_folds : int
     seed : int, default=0
         Another seed gives other folds.
 
     Returns
     -------
-    fold : array of int of shape (n_rows,)
+    fold : array of int of shape (n_samples,)
         Folds are as equal in size as the twins allow. With fewer distinct rows than
         folds, only as many folds as there are distinct rows are used.
 
@@ -35,12 +35,12 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     >>> bool(fold[0] == fold[2]), sorted(set(fold.tolist()))
     (True, [0, 1, 2])
     """
-    # At single precision, so that the same row in float64 and float32 lands in the same fold; at double
-    # precision where single would take different rows for twins.
+    # In single precision, so that a row gets the same fold in float64 and float32; in double precision where
+    # single precision would make different rows identical.
     exact, rounded = (row_hash(X, seed=seed, precision=precision) for precision in (np.float64, np.float32))
     hashes = rounded if len(np.unique(rounded)) == len(np.unique(exact)) else exact
     keys, twin_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
-    # Rows with a twin first, largest group first, each into the smallest fold; the rest, all alike, in turn.
+    # Groups of identical rows first, largest group first, each into the smallest fold; then the single rows in turn.
     fold_of_key = np.empty(len(keys), dtype=np.int64)
     filled = np.zeros(n_folds, dtype=np.int64)
     for group in np.flatnonzero(sizes > 1)[np.argsort(-sizes[sizes > 1], kind="stable")]:

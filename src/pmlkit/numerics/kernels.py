@@ -1,4 +1,4 @@
-"""The Gaussian kernel between rows: its width, its blocks and a feature map for it."""
+"""The Gaussian kernel between rows: bandwidth, blocks of it, and a Nystroem feature map."""
 
 import numpy as np
 from scipy import linalg, sparse
@@ -6,10 +6,10 @@ from scipy import linalg, sparse
 from pmlkit._typing import Features, FloatArray
 from pmlkit.numerics.products import as_dense, inner_products
 
-__all__ = ["gaussian_block", "mean_distance", "nystrom_features", "squared_distances"]
+__all__ = ["gaussian_block", "mean_distance", "nystrom_features", "scale_gamma", "squared_distances"]
 
 EXACT_DISTANCE_ROWS = 6000
-"""Up to so many rows the mean distance is exact; beyond, it is that of a sample of a quarter as many."""
+"""Largest number of rows for which the mean distance is exact; above, it is estimated from a quarter as many rows."""
 
 
 def squared_distances(A: Features, B: Features) -> FloatArray:
@@ -37,13 +37,27 @@ def gaussian_block(A: Features, B: Features, width: float) -> FloatArray:
     return np.exp(block, out=block)
 
 
+def scale_gamma(X: Features) -> float:
+    """Return scikit-learn's ``gamma="scale"``: one over the number of features times their variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.kernels import scale_gamma
+    >>> scale_gamma(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    0.5
+    """
+    variance = float(X.multiply(X).mean() - X.mean() ** 2) if sparse.issparse(X) else float(X.var())
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
 def mean_distance(X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
     """Return the mean Euclidean distance between two different rows.
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    weight : array of shape (n_rows,)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    weight : array of shape (n_samples,)
         A row of weight 2 counts as two equal rows.
     rng : Generator
         Draws the sample where there are more than `EXACT_DISTANCE_ROWS` rows.
@@ -55,9 +69,9 @@ def mean_distance(X: Features, weight: FloatArray, rng: np.random.Generator) -> 
     >>> mean_distance(np.array([[0.0], [1.0], [2.0]]), np.ones(3), np.random.default_rng(0))
     1.3333333333333333
     """
-    n_rows = X.shape[0]
-    if n_rows > EXACT_DISTANCE_ROWS:
-        chosen = np.sort(rng.choice(n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
+    n_samples = X.shape[0]
+    if n_samples > EXACT_DISTANCE_ROWS:
+        chosen = np.sort(rng.choice(n_samples, EXACT_DISTANCE_ROWS // 4, replace=False))
         X, weight = X[chosen], weight[chosen]
     total = 0.0
     for first in range(0, X.shape[0], 512):
@@ -71,7 +85,7 @@ def mean_distance(X: Features, weight: FloatArray, rng: np.random.Generator) -> 
         beyond = distance[:, size:]
         total += float(weight[rows] @ (inside @ weight[rows] + 2.0 * (beyond @ weight[first + size :])))
     mass = weight.sum()
-    # For whole-number weights the first is the number of ordered pairs of different rows.
+    # For integer weights the first term is the number of ordered pairs of different rows.
     pairs = max(mass * (mass - 1.0), mass * mass - weight @ weight)
     return float(total / pairs) if pairs > 0 else 0.0
 
@@ -86,7 +100,7 @@ def nystrom_features(
 
     Returns
     -------
-    features : float32 array of shape (n_rows, at most n_features)
+    features : float32 array of shape (n_samples, at most n_features)
 
     Examples
     --------

@@ -20,11 +20,11 @@ def nearest(index: NearestNeighbors, k: int, X: Features | None = None) -> tuple
     k : int
         Must be smaller than the number of indexed rows when `X` is None.
     X : array or CSR array, optional
-        The rows that ask. None: the indexed rows themselves, each leaving itself out.
+        The query rows. None: the indexed rows themselves, each without itself.
 
     Returns
     -------
-    distance, neighbor : arrays of shape (n_rows, k)
+    distance, neighbor : arrays of shape (n_samples, k)
 
     Examples
     --------
@@ -42,7 +42,7 @@ def nearest(index: NearestNeighbors, k: int, X: Features | None = None) -> tuple
     order = np.lexsort((neighbor, distance), axis=1)
     distance, neighbor = np.take_along_axis(distance, order, 1), np.take_along_axis(neighbor, order, 1)
     if distance.shape[1] > k:
-        # Only where the cut falls between equals can the search have kept the wrong ones.
+        # Only where the k-th and the next distance are equal can the search have returned the wrong ones.
         tied = np.flatnonzero(distance[:, k] == distance[:, k - 1])
         distance, neighbor = distance[:, :k].copy(), neighbor[:, :k].copy()
         _settle_ties(index, X, tied, distance, neighbor)
@@ -59,7 +59,7 @@ def _settle_ties(
     rows_there = index._fit_X
     asking = (rows_there if X is None else X)[tied]
     if not sparse.issparse(rows_there):
-        # Large values that differ little would cancel in a product; whole numbers stay whole.
+        # Subtracting the (rounded) mean avoids cancellation between large values; integers stay integers.
         level = np.round(rows_there.mean(axis=0))
         rows_there, asking = rows_there - level, asking - level
     done = 0

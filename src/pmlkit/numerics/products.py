@@ -1,4 +1,4 @@
-"""Products with matrices that live on the candidates, each in the way that costs least."""
+"""Products with matrices that are zero except at the candidates, each by the cheapest of several ways."""
 
 import numpy as np
 from scipy import sparse
@@ -9,12 +9,12 @@ __all__ = ["as_dense", "cells_of_product", "inner_products", "transposed_product
 
 _BLOCK_CELLS = 2**23
 _FEW_LABELS = 64
-"""Up to so many labels a sparse matrix of candidates is worth making dense, as long as it stays small."""
+"""Largest number of labels at which a sparse matrix of candidates is made dense, if it is small."""
 
 _SPARSE_PAYS = 0.025
 """Below this density a sparse product of rows is faster than a dense one."""
 _SMALL_PRODUCT, _SMALL_ROWS = 2**25, 2**18
-"""Up to so many multiplications, and cells of dense rows, the dense product is done before the sparse one has begun."""
+"""Largest number of multiplications, and of cells of dense rows, at which the dense product is always faster."""
 
 
 def cells_of_product(left: Features, right: FloatArray, pattern: CSR) -> FloatArray:
@@ -55,8 +55,8 @@ def transposed_product(left: Features, candidates: CSR) -> FloatArray:
     array([[0., 3.],
            [0., 6.]])
     """
-    n_rows, n_labels = candidates.shape
-    if n_labels <= _FEW_LABELS and n_rows * n_labels <= _BLOCK_CELLS:
+    n_samples, n_labels = candidates.shape
+    if n_labels <= _FEW_LABELS and n_samples * n_labels <= _BLOCK_CELLS:
         return np.asarray(left.T @ candidates.toarray())
     return as_dense(left.T @ candidates)
 

@@ -8,7 +8,7 @@ from pmlkit._typing import FloatArray, IntArray
 __all__ = ["nuclear_prox", "project_rows_to_simplex", "soft_threshold"]
 
 _SMALL = 32
-"""Up to this size of a matrix all of its eigenpairs cost less than a choice of them."""
+"""Largest matrix for which all eigenpairs cost less than a subset of them."""
 
 
 def soft_threshold(A: FloatArray, amount: float) -> FloatArray:
@@ -88,9 +88,9 @@ def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float |
     ----------
     values : array of shape (n_cells,)
         The cells of all rows, one row after the other (the ``data`` of a CSR array).
-    indptr : array of shape (n_rows + 1,)
+    indptr : array of shape (n_samples + 1,)
         Where each row begins (the ``indptr`` of that CSR array). Empty rows are allowed.
-    total : float or array of shape (n_rows,), default=1.0
+    total : float or array of shape (n_samples,), default=1.0
 
     Returns
     -------
@@ -111,8 +111,8 @@ def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float |
     sizes = np.diff(indptr)
     row = np.repeat(np.arange(len(sizes)), sizes)
     mass = np.broadcast_to(np.asarray(total, dtype=float), len(sizes))
-    # The projection does not change when a row is shifted, nor when cells that end at zero anyway are lifted:
-    # with both, the sums below are of small numbers.
+    # The projection does not change when a row is shifted, nor when cells that become zero anyway are raised:
+    # both keep the numbers in the sums below small.
     occupied = sizes > 0
     top = np.zeros(len(sizes))
     if len(values):
@@ -130,7 +130,7 @@ def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float |
 
 
 def _running_sums(values: FloatArray, sizes: IntArray, indptr: IntArray) -> FloatArray:
-    """Return cumulative sums that start anew in each row."""
+    """Return cumulative sums that restart in each row."""
     if not len(values):
         return values
     sums = np.cumsum(values)

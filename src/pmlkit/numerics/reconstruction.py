@@ -1,4 +1,4 @@
-"""Rebuild every row from its neighbours: non-negative least squares for all rows at once."""
+"""Reconstruct every row from its neighbours: batched non-negative least squares."""
 
 from collections.abc import Iterator
 
@@ -10,26 +10,26 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 
 __all__ = ["nonnegative_least_squares", "reconstruction_graph", "reconstruction_weights"]
 
-# Smallest over largest eigenvalue of a Gram matrix at which its solution is still trusted.
+# Ratio of smallest to largest eigenvalue above which the solution of a Gram system is trusted.
 _SINGULAR = 1e-9
 _SWEEPS = 60
 _CELLS_AT_ONCE = 1 << 19
 
 
 def reconstruction_weights(X: Features, neighbor: IntArray) -> FloatArray:
-    r"""Return the non-negative weights that rebuild each row best from its neighbours.
+    r"""Return the non-negative weights that best reconstruct each row from its neighbours.
 
     Row by row, :math:`\min_{w \ge 0} \lVert x_i - \sum_r w_r x_{N(i, r)} \rVert^2`.
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    neighbor : array of int of shape (n_rows, k)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    neighbor : array of int of shape (n_samples, k)
         Row numbers of the neighbours, as :func:`pmlkit.numerics.neighbors.nearest` gives them.
 
     Returns
     -------
-    weights : array of shape (n_rows, k)
+    weights : array of shape (n_samples, k)
 
     Notes
     -----
@@ -62,7 +62,7 @@ def reconstruction_weights(X: Features, neighbor: IntArray) -> FloatArray:
 def reconstruction_graph(X: Features, neighbor: IntArray) -> CSR:
     """Return the reconstruction weights as a sparse n x n array whose rows sum to one.
 
-    A row that no neighbour helps to rebuild stays a row of zeros.
+    A row whose weights are all zero stays a row of zeros.
 
     Examples
     --------
@@ -75,10 +75,10 @@ def reconstruction_graph(X: Features, neighbor: IntArray) -> CSR:
     weights = reconstruction_weights(X, neighbor)
     total = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
-    n_rows, k = neighbor.shape
+    n_samples, k = neighbor.shape
     # flatten() copies: the clean-up below would otherwise reorder the caller's neighbours.
     row_ends = np.arange(0, neighbor.size + 1, k)
-    graph = sparse.csr_array((weights.ravel(), neighbor.flatten(), row_ends), (n_rows, n_rows))
+    graph = sparse.csr_array((weights.ravel(), neighbor.flatten(), row_ends), (n_samples, n_samples))
     graph.eliminate_zeros()
     graph.sort_indices()
     return graph
@@ -159,15 +159,15 @@ def _refined(weights: FloatArray, gram: FloatArray, around: FloatArray, target: 
 
 def _blocks(X: Features, neighbor: IntArray) -> Iterator[IntArray]:
     """Yield row numbers in blocks whose gathered neighbours fit in a bounded dense array."""
-    n_rows, k = neighbor.shape
+    n_samples, k = neighbor.shape
     width = X.shape[1]
     if sparse.issparse(X):
         # A block uses at most as many columns as its rows have cells.
         cells = max(1.0, X.nnz / max(1, X.shape[0]))
         width = min(width, int(np.sqrt(_CELLS_AT_ONCE * cells)) + 1)
     size = max(1, _CELLS_AT_ONCE // max(1, (k + 1) * width))
-    for start in range(0, n_rows, size):
-        yield np.arange(start, min(start + size, n_rows))
+    for start in range(0, n_samples, size):
+        yield np.arange(start, min(start + size, n_samples))
 
 
 def _gathered(X: Features, rows: IntArray, neighbor: IntArray) -> tuple[FloatArray, FloatArray]:

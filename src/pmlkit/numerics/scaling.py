@@ -1,4 +1,4 @@
-"""Put features on a common scale, without ever making a sparse matrix dense."""
+"""Scaling of features, without making sparse matrices dense."""
 
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ def column_scale(X: Features, *, sample_weight: FloatArray | None = None) -> Flo
     else:
         mean = np.average(X, axis=0, weights=sample_weight)
         variance = np.average((X - mean) ** 2, axis=0, weights=sample_weight)
-    # A constant column leaves rounding noise about its mean: dividing by it would blow that noise up.
+    # A constant column has a variance of rounding noise: dividing by it would amplify that noise.
     noise = X.shape[0] * np.finfo(variance.dtype).eps
     constant = variance <= noise * variance + (noise * mean) ** 2
     return np.where(constant, 1.0, np.sqrt(variance)).astype(variance.dtype, copy=False)
@@ -43,7 +43,7 @@ def scaled(X: Features, normalize: Normalize, scale: FloatArray | None = None) -
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
+    X : dense array or CSR array of shape (n_samples, n_features)
     normalize : {"unit", "standard"} or None
     scale : array of shape (n_features,), optional
         What `column_scale` gave for the training rows; needed for ``"standard"``.
@@ -68,7 +68,7 @@ def _unit_rows(X: Features) -> Any:
     """Return rows of unit length, however small or large they are."""
     peak = abs(X).max(axis=1)
     peak = peak.toarray().ravel() if sparse.issparse(X) else np.asarray(peak)
-    # By the largest entry first: squares of very small or large ones would leave the range of floats.
+    # Divide by the largest entry first: squares of very small or large entries would under- or overflow.
     down = 1.0 / np.where(peak > 0, peak, 1.0).astype(np.float64)
     if sparse.issparse(X):
         levelled = sparse.csr_array((X.data * np.repeat(down, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)

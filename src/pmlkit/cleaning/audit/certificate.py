@@ -16,15 +16,20 @@ The wealth is a function of the drawn order and of the truth alone. It does not 
 candidate, when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate
 in it is unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
 
-**Several sets.** An error budget of ``1 - confidence`` is kept. A test takes half of what is left as its d, and gives
-it back when it succeeds. Call a set bad if the statement about it is false. Until the first bad set succeeds no bad set
-has given anything back, so the d of the bad sets tested by then add up to at most the budget; a bad set succeeds with
-probability at most its d given all that was known when it was proposed. So some bad set ever succeeds with probability
-at most ``1 - confidence``, although sets depend on all earlier answers and the person stops at will.
+**Nested sets.** A test proposes a few nested sets at once, with one random order for the largest; restricted to a
+smaller set it is a random order of that. Every set has its own wealth from the same draws, and counts as certified when
+it and all smaller ones have reached 1 / d. Call a set bad if the statement about it is false: a false statement needs
+the smallest bad set to succeed, which has probability at most d. So nothing is paid for testing several.
+
+**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes half of what is left as its d, and gives
+it back when all its sets have succeeded. Until the first bad set is certified no test with a bad set has given anything
+back, so their d add up to at most the budget; each makes a false statement with probability at most its d given all
+that was known when it began. So a false statement is ever made with probability at most ``1 - confidence``, although
+sets depend on all earlier answers and the person stops at will.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +42,7 @@ from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Attempt", "Certificate", "Ledger", "expected_draws", "log_wealth", "null_count", "propose", "settle"]
+__all__ = ["Attempt", "Certificate", "Ledger", "Progress", "log_wealth", "null_count", "propose", "settle"]
 
 _BETS = np.array([0.2, 0.4, 0.6, 0.8, 0.9, 0.99])
 _BET_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5]) / 7.5
@@ -46,34 +51,72 @@ _SAFETY, _AT_MOST = 0.005, 0.99  # off the predicted precision, and its cap
 _MARGIN = 0.025  # by which the predicted precision must exceed the promise
 _GROWTH, _MORE = 1.15, 10  # by which a set must exceed the certified one
 _LEAST_GAIN, _OVERHEAD = 0.5, 5.0  # candidates per question, and questions on top of the expected ones
-_FEW_DRAWS, _TOO_MANY = 15, 250  # draws before a test may be given up, and draws still expected that make it hopeless
+_N_SIZES = 400
+_NESTED = np.array([0.5, 0.65, 0.8, 1.0])  # sizes of nested sets, relative to the largest
+_PRIOR_DRAWS = 10.0  # that the prediction of a set's precision is worth
+_FEW_DRAWS, _TOO_MANY = (
+    15.0,
+    250.0,
+)  # draws before a test may be given up, and draws still expected that make it hopeless
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """One set under test.
+    """Nested sets under test, each of which holds the smaller ones.
 
     Attributes
     ----------
     known : array of int
-        Candidates of the set that had been answered when it was proposed, by position in ``Y.data``.
+        Candidates that had been answered when the sets were proposed, by position in ``Y.data``.
     draws : array of int
         The others, in the drawn order.
+    known_level, draw_level : arrays of int
+        From which set on, counted from 0, each candidate belongs to them.
     budget : float
-        The probability with which the test may succeed though the statement is false.
-    predicted : float
-        Expected share of wrong ones among `draws`.
+        The probability with which a false statement may be made.
+    predicted : array of shape (n_sets,)
+        Expected share of wrong ones among the unseen candidates of each set.
     """
 
     known: IntArray = field(repr=False)
     draws: IntArray = field(repr=False)
+    known_level: IntArray = field(repr=False)
+    draw_level: IntArray = field(repr=False)
     budget: float
-    predicted: float
+    predicted: FloatArray
 
     @property
-    def size(self) -> int:
-        """Number of candidates in the set."""
-        return len(self.known) + len(self.draws)
+    def n_sets(self) -> int:
+        """Number of nested sets."""
+        return len(self.predicted)
+
+    def cells(self, level: int) -> IntArray:
+        """Return the candidates of a set, in the order of their positions."""
+        parts = self.known[self.known_level <= level], self.draws[self.draw_level <= level]
+        return np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a test is.
+
+    Attributes
+    ----------
+    n_passed : int
+        How many of the nested sets have succeeded, the smallest first.
+    log_wealth : float
+        Of the first set that has not; infinite if all have.
+    n_draws, n_wrong, n_left, n_null : int
+        Of that set: draws used, wrong ones among them, draws that are left, and how many of those are wrong at most if
+        the statement is false.
+    """
+
+    n_passed: int
+    log_wealth: float
+    n_draws: int
+    n_wrong: int
+    n_left: int
+    n_null: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,21 +125,17 @@ class Ledger:
 
     Attributes
     ----------
-    certified : int
-        Which attempt holds the certificate; -1 if none.
+    certified : (int, int) or None
+        The attempt and its set that hold the certificate.
     budget : float
         The error probability that is left.
-    log_wealth : list of float
-        The final log wealth of each attempt.
-    n_drawn : list of int
-        How many draws of each attempt were used.
+    progress : list of Progress
+        One per attempt.
     """
 
-    certified: int
+    certified: tuple[int, int] | None
     budget: float
-    log_wealth: list[float]
-    n_drawn: list[int]
-    passed: list[bool]
+    progress: list[Progress]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,29 +265,45 @@ def settle(
     -------
     ledger : Ledger
     """
-    certified, left = -1, budget
-    wealths, drawn, passes = [], [], []
+    certified, left = None, budget
+    n_certified = 0
+    done = []
     for i, attempt in enumerate(attempts):
-        answers = verdict[attempt.draws]
-        unanswered = answers == UNKNOWN
-        n_drawn = int(unanswered.argmax()) if unanswered.any() else len(answers)
-        test_budget = attempt.budget * (1.0 - _ERROR_SHARE if answer_error else 1.0)
-        n_null = null_count(attempt.size, precision, answer_error=answer_error, budget=attempt.budget)
-        n_null -= int((verdict[attempt.known] == WRONG).sum())
-        wealth = np.inf if n_null < 0 else 0.0
-        reached = wealth
-        if n_drawn and n_null >= 0:
-            path = log_wealth(answers[:n_drawn] == WRONG, len(attempt.draws), n_null, precision)
-            wealth, reached = float(path[-1]), float(path.max())
-        passed = reached >= -np.log(test_budget) and attempt.budget <= left * (1.0 + 1e-9)
-        if passed and (certified < 0 or attempt.size > attempts[certified].size):
-            certified = i
-        if not passed:
+        progress = _progress(attempt, verdict, precision, answer_error)
+        if attempt.budget > left * (1.0 + 1e-9):
+            progress = replace(progress, n_passed=0)
+        if progress.n_passed:
+            size = len(attempt.cells(progress.n_passed - 1))
+            if size > n_certified:
+                certified, n_certified = (i, progress.n_passed - 1), size
+        if progress.n_passed < attempt.n_sets:
             left -= min(attempt.budget, left)
-        wealths.append(wealth)
-        drawn.append(n_drawn)
-        passes.append(passed)
-    return Ledger(certified, left, wealths, drawn, passes)
+        done.append(progress)
+    return Ledger(certified, left, done)
+
+
+def _progress(attempt: Attempt, verdict: IntArray, precision: float, answer_error: float) -> Progress:
+    target = -np.log(attempt.budget * (1.0 - _ERROR_SHARE if answer_error else 1.0))
+    found = Progress(0, 0.0, 0, 0, 0, 0)
+    for level in range(attempt.n_sets):
+        known = attempt.known[attempt.known_level <= level]
+        draws = attempt.draws[attempt.draw_level <= level]
+        answers = verdict[draws]
+        unanswered = answers == UNKNOWN
+        n_draws = int(unanswered.argmax()) if unanswered.any() else len(answers)
+        is_wrong = answers[:n_draws] == WRONG
+        n_null = null_count(len(known) + len(draws), precision, answer_error=answer_error, budget=attempt.budget)
+        n_null -= int((verdict[known] == WRONG).sum())
+        path = np.array([0.0])
+        if n_null < 0:
+            path = np.array([np.inf])
+        elif n_draws:
+            path = log_wealth(is_wrong, len(draws), n_null, precision)
+        n_wrong = int(is_wrong.sum())
+        found = Progress(level, float(path[-1]), n_draws, n_wrong, len(draws) - n_draws, n_null - n_wrong)
+        if path.max() < target:
+            return found
+    return replace(found, n_passed=attempt.n_sets, log_wealth=np.inf)
 
 
 def expected_draws(predicted: FloatArray, chance: FloatArray, log_target: float) -> FloatArray:
@@ -267,15 +322,18 @@ def propose(
     precision: float,
     budget: float,
     answer_error: float = 0.0,
-) -> int:
-    """Return how many of some cells, taken from the front, to put to the test; 0 if none is worth it.
+) -> IntArray:
+    """Return the sizes of nested sets to put to the test; none if it is not worth it.
+
+    The largest is that with the most certified per expected question; the smaller ones are there in case that
+    it was expected to be better than it is.
 
     Parameters
     ----------
     cells : array of int
         Candidates, those certified already first, then the most suspicious; none that was seen to be right.
     probability : array aligned with `cells`
-        How likely each is wrong; 1 and 0 where it is known.
+        How likely each is wrong; 1 where it is known.
     verdict : array aligned with ``Y.data``
     n_certified : int
         How many are certified already.
@@ -284,49 +342,48 @@ def propose(
     """
     least = int(np.ceil(_GROWTH * n_certified + _MORE))
     if len(cells) < least or budget <= 0.0:
-        return 0
-    # A grid of sizes, finer than 2 % apart.
-    sizes = np.unique(np.geomspace(least, len(cells), num=400).round().astype(np.int64))
-    is_known = verdict[cells] != UNKNOWN
-    n_known_wrong = np.cumsum(verdict[cells] == WRONG)[sizes - 1]
-    n_unseen = np.cumsum(~is_known)[sizes - 1]
-    expected = np.cumsum(np.where(is_known, 0.0, probability))[sizes - 1]
-    overall = (n_known_wrong + expected) / sizes - _SAFETY
-    unseen = expected / np.maximum(n_unseen, 1) - _SAFETY
-    if answer_error:
-        unseen = unseen * (1.0 - answer_error) + (1.0 - unseen) * answer_error
+        return np.empty(0, dtype=np.int64)
+    sizes = np.unique(np.geomspace(least, len(cells), num=_N_SIZES).round().astype(np.int64))
+    is_open = verdict[cells] == UNKNOWN
+    n_open = np.cumsum(is_open)[sizes - 1]
+    expected = np.cumsum(np.where(is_open, probability, 0.0))[sizes - 1] / np.maximum(n_open, 1) - _SAFETY
     null = np.array([null_count(int(k), precision, answer_error=answer_error, budget=budget / 2.0) for k in sizes])
-    chance = (null - n_known_wrong) / np.maximum(n_unseen, 1)
-    test_budget = budget / 2.0 * (1.0 - _ERROR_SHARE if answer_error else 1.0)
-    questions = np.where(chance < 0.0, 0.0, expected_draws(unseen, chance, -float(np.log(test_budget))))
-    gain = (sizes - n_certified) / (questions + _OVERHEAD)
-    margin = min(_MARGIN, (1.0 - precision) / 4.0)
+    chance = (null - (sizes - n_open)) / np.maximum(n_open, 1)
+    target = -float(np.log(budget / 2.0 * (1.0 - _ERROR_SHARE if answer_error else 1.0)))
+    called = expected * (1.0 - answer_error) + (1.0 - expected) * answer_error
+    questions = np.where(chance < 0.0, 0.0, expected_draws(called, chance, target))
+    rate = (sizes - n_certified) / (questions + _OVERHEAD)
     # The unseen part must hold by itself, too: nothing is to be removed unseen under cover of what was seen.
-    possible = (np.minimum(overall, unseen) > precision + margin) & (n_unseen > questions) & (gain > _LEAST_GAIN)
-    return int(sizes[np.flatnonzero(possible)[gain[possible].argmax()]]) if possible.any() else 0
+    margin = min(_MARGIN, (1.0 - precision) / 4.0)
+    possible = (expected > precision + margin) & (rate > _LEAST_GAIN) & (questions < n_open)
+    if not possible.any():
+        return np.empty(0, dtype=np.int64)
+    best = int(sizes[np.flatnonzero(possible)[rate[possible].argmax()]])
+    nested = np.unique((n_certified + (best - n_certified) * _NESTED).round().astype(np.int64))
+    return np.asarray(nested[nested >= min(least, best)])
 
 
-def draws_to_go(attempt: Attempt, ledger: Ledger, index: int, verdict: IntArray, precision: float) -> float:
-    """Return how many more draws a test is expected to need; infinite if it is expected to fail."""
-    n_drawn = ledger.n_drawn[index]
-    n_wrong = int((verdict[attempt.draws[:n_drawn]] == WRONG).sum())
-    share = (n_wrong + 10.0 * attempt.predicted) / (n_drawn + 10.0)
-    n_null = null_count(attempt.size, precision) - int((verdict[attempt.known] == WRONG).sum()) - n_wrong
-    target = -np.log(attempt.budget) - ledger.log_wealth[index]
-    n_left = max(len(attempt.draws) - n_drawn, 1)
-    return float(expected_draws(np.array(share), np.array(n_null / n_left), target))
+def draws_to_go(attempt: Attempt, progress: Progress) -> float:
+    """Return how many more draws a test is expected to need for its next set; infinite if it is expected to fail."""
+    if progress.n_passed == attempt.n_sets:
+        return 0.0
+    predicted = float(attempt.predicted[progress.n_passed])
+    share = (progress.n_wrong + _PRIOR_DRAWS * predicted) / (progress.n_draws + _PRIOR_DRAWS)
+    target = -np.log(attempt.budget) - progress.log_wealth
+    chance = progress.n_null / max(progress.n_left, 1)
+    within = float(expected_draws(np.array(share), np.array(chance), target))
+    # Draws outside of the set do not count for it.
+    n_set = max(int((attempt.draw_level <= progress.n_passed).sum()), 1)
+    return within * len(attempt.draws) / n_set
 
 
-def is_over(attempt: Attempt, ledger: Ledger, index: int, verdict: IntArray, precision: float) -> bool:
+def is_over(attempt: Attempt, progress: Progress) -> bool:
     """Tell whether a test has succeeded, has no more draws, or is expected to need too many of them."""
-    n_drawn = ledger.n_drawn[index]
-    if ledger.passed[index] or n_drawn == len(attempt.draws):
+    if progress.n_passed == attempt.n_sets or progress.n_left == 0:
         return True
-    return n_drawn >= _FEW_DRAWS and draws_to_go(attempt, ledger, index, verdict, precision) > _TOO_MANY
+    return progress.n_draws >= _FEW_DRAWS and draws_to_go(attempt, progress) > _TOO_MANY
 
 
-def removable(attempt: Attempt, verdict: IntArray) -> IntArray:
+def removable(cells: IntArray, verdict: IntArray) -> IntArray:
     """Return the candidates of a certified set that may go: all but those seen to be right, or left open."""
-    cells = np.sort(np.concatenate([attempt.known, attempt.draws]))
-    kept = np.isin(verdict[cells], [RIGHT, UNSURE])
-    return np.asarray(cells[~kept])
+    return np.asarray(cells[~np.isin(verdict[cells], [RIGHT, UNSURE])])

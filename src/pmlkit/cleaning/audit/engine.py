@@ -157,7 +157,7 @@ class Audit:
         self._curve = curve_design(log_odds(result.doubt[self._cells]), result.Y.indices[self._cells])
         self._learner = LearningOrder(result, self._curve)
         self._attempts: list[tests.Attempt] = []
-        self._ledger = tests.Ledger(-1, 1.0 - self.confidence, [], [], [])
+        self._ledger = tests.Ledger(None, 1.0 - self.confidence, [])
         self._active = -1
         self._fitted_at = 0
         self._estimates: Estimates | None = None
@@ -191,7 +191,7 @@ class Audit:
             if kind == "repeat" and cell < 0:
                 kind = self._kind_of_slot(slot, n_audit, repeat=False)
             if kind == "certificate":
-                cell = self._first_open(self._attempts[self._active].draws, taken)
+                cell = self._first_open(self._under_test.draws, taken)
                 kind = kind if cell >= 0 else "suspicious"
             if kind == "audit":
                 cell = self._first_open(self._sample, taken, ranked=True)
@@ -303,9 +303,9 @@ class Audit:
     @property
     def certificate(self) -> tests.Certificate | None:
         """What may be removed, and what is promised about it; None as long as nothing is."""
-        if self._ledger.certified < 0:
+        if self._ledger.certified is None:
             return None
-        cells = tests.removable(self._attempts[self._ledger.certified], self.verdict)
+        cells = self._certified()
         table = self._table(cells)
         table["seen"] = self.verdict[cells] == WRONG
         pairs = self._record.repeats()
@@ -320,8 +320,7 @@ class Audit:
     def removed(self) -> BoolArray:
         """What would go now, aligned with ``result.Y.data``: what is certified, and what was called wrong."""
         gone = self.verdict == WRONG
-        if self._ledger.certified >= 0:
-            gone[tests.removable(self._attempts[self._ledger.certified], self.verdict)] = True
+        gone[self._certified()] = True
         return np.asarray(gone)
 
     @property
@@ -369,11 +368,10 @@ class Audit:
             n_audit = useful / _AUDIT_EVERY
             first = self._first_queued(max(int(useful - n_audit), 1))
             return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_.value, 0.0)
-        attempt = self._attempts[self._active]
-        n_held = len(self.certificate.cells) if self.certificate is not None else 0
-        n_new = max(attempt.size - n_held - int((self.verdict[attempt.known] == WRONG).sum()), 0)
-        share = min(useful / max(self._draws_to_go(), 1.0), 1.0)
-        return Gain(useful * attempt.predicted, n_new * share)
+        attempt, level = self._under_test, self._progress.n_passed
+        n_new = len(attempt.cells(level)) - len(self._certified()) - int((self.verdict[attempt.known] == WRONG).sum())
+        share = min(useful / max(tests.draws_to_go(attempt, self._progress), 1.0), 1.0)
+        return Gain(useful * float(attempt.predicted[level]), max(n_new, 0) * share)
 
     @property
     def worth_going_on_(self) -> bool:
@@ -389,9 +387,9 @@ class Audit:
         if self._active < 0:
             return None
         return {
-            "size": self._attempts[self._active].size,
-            "drawn": self._ledger.n_drawn[self._active],
-            "more_expected": self._draws_to_go(),
+            "size": len(self._under_test.cells(self._progress.n_passed)),
+            "drawn": self._progress.n_draws,
+            "more_expected": tests.draws_to_go(self._under_test, self._progress),
         }
 
     def status(self) -> str:
@@ -520,9 +518,8 @@ class Audit:
         self._settle()
         if event.undoes is not None:
             return event.number
-        active = self._active
-        if active >= 0:
-            if tests.is_over(self._attempts[active], self._ledger, active, self.verdict, self.precision):
+        if self._active >= 0:
+            if tests.is_over(self._under_test, self._progress):
                 self._active = -1
                 self._learn()
         elif self._record.n_of("audit") >= _N_FIRST and self._record.n_asked >= self._fitted_at + _BLOCK:
@@ -536,41 +533,54 @@ class Audit:
         )  # fmt: skip
 
     def _learn(self) -> None:
-        """Fit the noise model to all answers, and put a set to the test if one is worth it."""
+        """Fit the noise model to all answers, and put sets to the test if it is worth it."""
         self._fitted_at = self._record.n_asked
         self._learner.fit(self.verdict[self._cells], self._rng(2, len(self.events)), self.answer_error)
-        while self._active < 0:
-            attempt = self._proposed()
-            if attempt is None:
-                return
+        while self._active < 0 and (attempt := self._proposed()) is not None:
             self._attempts.append(attempt)
             self._settle()
-            if not self._ledger.passed[-1]:
+            if not tests.is_over(attempt, self._ledger.progress[-1]):
                 self._active = len(self._attempts) - 1
 
     def _proposed(self) -> tests.Attempt | None:
-        held = self.certificate.cells if self.certificate is not None else np.empty(0, dtype=np.int64)
+        held = self._certified()
         p = self._learner.probability
         ranked = self._cells[np.argsort(-p, kind="stable")]
         is_held = np.zeros(len(self.verdict), dtype=bool)
         is_held[held] = True
-        is_open = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
-        cells = np.concatenate([held, ranked[is_open]])
-        size = tests.propose(
-            cells, p[self._rank[cells]], self.verdict, len(held), precision=self.precision,
-            budget=self._ledger.budget, answer_error=self.answer_error,
+        is_possible = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
+        cells = np.concatenate([held, ranked[is_possible]])
+        p = p[self._rank[cells]]
+        sizes = tests.propose(
+            cells, p, self.verdict, len(held), precision=self.precision, budget=self._ledger.budget,
+            answer_error=self.answer_error,
         )  # fmt: skip
-        if not size:
+        if not len(sizes):
             return None
-        cells = np.sort(cells[:size])
-        is_known = self.verdict[cells] != UNKNOWN
-        draws = self._rng(3, len(self._attempts), len(self.events)).permutation(cells[~is_known])
+        cells = cells[: sizes[-1]]
+        level = np.searchsorted(sizes, np.arange(len(cells)), side="right")
+        is_open = self.verdict[cells] == UNKNOWN
+        order = self._rng(3, len(self._attempts), len(self.events)).permutation(np.flatnonzero(is_open))
+        n_open = np.maximum(np.cumsum(is_open)[sizes - 1], 1)
         return tests.Attempt(
-            cells[is_known], draws, self._ledger.budget / 2.0, float(p[self._rank[cells[~is_known]]].mean())
-        )
+            known=cells[~is_open], known_level=level[~is_open], draws=cells[order], draw_level=level[order],
+            budget=self._ledger.budget / 2.0, predicted=np.cumsum(p[: len(cells)] * is_open)[sizes - 1] / n_open,
+        )  # fmt: skip
 
-    def _draws_to_go(self) -> float:
-        return tests.draws_to_go(self._attempts[self._active], self._ledger, self._active, self.verdict, self.precision)
+    @property
+    def _under_test(self) -> tests.Attempt:
+        return self._attempts[self._active]
+
+    @property
+    def _progress(self) -> tests.Progress:
+        return self._ledger.progress[self._active]
+
+    def _certified(self) -> IntArray:
+        """Return the certified candidates that may go."""
+        if self._ledger.certified is None:
+            return np.empty(0, dtype=np.int64)
+        attempt, level = self._ledger.certified
+        return tests.removable(self._attempts[attempt].cells(level), self.verdict)
 
     @property
     def _current(self) -> Estimates:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LearningOrder", "log_odds"]
 
 _MAX_FITTED = 1_000  # answers that a fit uses
+_PRIOR_LOG_ODDS = float(np.log(3.0))  # of the noise model with all terms
 
 
 def log_odds(doubt: FloatArray) -> FloatArray:
@@ -69,7 +70,7 @@ class LearningOrder:
         wrong = np.where(verdict[asked] == WRONG, 1.0 - answer_error, answer_error)
         curve = fit_noise_model(self._curve, asked, wrong)
         full = fit_noise_model(self._full, asked, wrong)
-        self.weight = float(expit(full.log_evidence - curve.log_evidence))
+        self.weight = float(expit(full.log_evidence - curve.log_evidence + _PRIOR_LOG_ODDS))
         mixed = self.weight * expit(full.log_odds()) + (1.0 - self.weight) * expit(curve.log_odds())
         self.queue = np.argsort(-mixed, kind="stable")
         self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, mixed))

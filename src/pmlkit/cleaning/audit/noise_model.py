@@ -131,7 +131,7 @@ class NoiseModel:
         """
         d = self.design
         n_labels = int(d.label.max()) + 1 if len(d.label) else 0
-        by_term = (d.Z.T @ weight) * d.sd
+        by_term = (weight @ d.Z) * d.sd
         by_label = d.label_sd * np.bincount(d.label, weights=weight, minlength=n_labels)
         prior = float(by_term @ by_term + by_label @ by_label)
         if not len(self.asked):

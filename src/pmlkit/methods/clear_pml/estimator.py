@@ -127,8 +127,11 @@ class ClearPML(BasePML):
     """
 
     _uses_unlabelled: ClassVar[bool] = True
+    _cross_fits: ClassVar[bool] = True
 
     _scores_are_probabilities: ClassVar[bool] = True
+
+    _calibrates: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -185,7 +188,7 @@ class ClearPML(BasePML):
         n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
         self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
         progress.step("predictor")
-        return Learned(confidence=confidence, scores=scores, out_of_fold=True)
+        return Learned(confidence=confidence, scores=scores)
 
     def _choose_features(
         self, X: Features, is_labelled: BoolArray, is_candidate: BoolArray

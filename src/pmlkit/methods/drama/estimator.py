@@ -65,7 +65,7 @@ def _tree_outputs(tree: dict[str, Any], X: Features, fitted: FloatArray) -> Floa
 class DRAMA(BasePML):
     r"""DRAMA: discriminative confidences on the feature manifold, and gradient boosting on them.
 
-    Every row, scaled to unit length, is rebuilt from its `n_neighbors` nearest ones with non-negative
+    Every row, scaled to unit length, is reconstructed from its `n_neighbors` nearest ones with non-negative
     weights :math:`R` that sum to one. The confidences :math:`\Lambda` should follow the same weights and
     keep a margin between candidates :math:`S_i` and the other labels:
 
@@ -75,31 +75,31 @@ class DRAMA(BasePML):
         \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i), \quad
         \sum_{j \in S_i} \Lambda_{ij} \ge 1 .
 
-    They are then regressed on the features: one support vector regression a label to begin with, and
+    They are then regressed on the features: one support vector regression per label first, then
     `boosting_rounds` multi-output trees, each fitted to the residuals on the features *and* the
     current predictions of all labels, which is how label correlations come in.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours that rebuild a row (published: 10).
+        Neighbours from which a row is reconstructed (published: 10).
     boosting_rounds : int, default=10
-        Trees (published: 10). 0 leaves the support vector regressions alone: the baseline that the
+        Trees (published: 10). 0 uses the support vector regressions alone: the baseline that the
         authors call N-DRAMA.
     max_depth : int, default=5
         Depth of the trees (published: 5, to be tuned between 3 and 8).
     learning_rate : float, default=1.0
-        What a tree's prediction is multiplied with (published: a line search, which always gives 1).
+        Factor of each tree's prediction (published: a line search, which always gives 1).
     delta1 : float, default=0.01
         How far below zero a candidate's confidence may lie.
     delta2 : float, default=0.5
         How far below zero that of the other labels has to lie.
     tol : float, default=1e-6
-        The confidences are found when a step moves those of the candidates by less on average.
+        Stop when a step changes the confidences of the candidates by less than this on average.
     max_iter : int, default=2000
-        Iterations for that.
+        Largest number of iterations for the confidences.
     max_rows : int, default=20_000
-        The most rows with candidates that `fit` accepts: a support vector regression takes time that
+        Largest number of rows with candidates that `fit` accepts: a support vector regression takes time that
         grows with their square, for each label.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.0
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
@@ -107,12 +107,12 @@ class DRAMA(BasePML):
     random_state : int, Generator, RandomState or None, default=None
         Chooses between equally good splits of a tree.
     n_jobs : int, optional
-        Labels regressed at once, as in scikit-learn.
+        Number of labels regressed in parallel, as in scikit-learn.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
-        :math:`\Lambda` on the candidates, cut off at 0 and 1.
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        :math:`\Lambda` on the candidates, clipped to [0, 1].
     margins_ : array of shape (n_labelled_rows, n_labels)
         :math:`\Lambda` as it is, of the training rows that have candidates.
     trees_ : list of dict

@@ -11,8 +11,9 @@ from sklearn.svm import SVR
 
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.numerics.canonical import plain_rows
+from pmlkit.numerics.kernels import scale_gamma
 
-__all__ = ["KernelRegression", "fit_kernel_regression", "kernel_width"]
+__all__ = ["KernelRegression", "fit_kernel_regression"]
 
 # The largest kernel matrix that is kept: 8,192 rows, half a gigabyte.
 _KERNEL_CELLS = 1 << 26
@@ -47,20 +48,6 @@ class KernelRegression:
         return predicted
 
 
-def kernel_width(X: Features) -> float:
-    """Return scikit-learn's ``gamma="scale"``: one over the number of features times their variance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.drama.kernel_regression import kernel_width
-    >>> kernel_width(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    0.5
-    """
-    variance = float(X.multiply(X).mean() - X.mean() ** 2) if sparse.issparse(X) else float(X.var())
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-
-
 def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | None = None) -> KernelRegression:
     """Fit scikit-learn's ``SVR()`` to every column of `targets`.
 
@@ -69,10 +56,10 @@ def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | Non
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    targets : array of shape (n_rows, n_targets)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    targets : array of shape (n_samples, n_targets)
     n_jobs : int, optional
-        Processes, as in scikit-learn.
+        Number of processes, as in scikit-learn.
 
     Examples
     --------
@@ -83,20 +70,20 @@ def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | Non
     >>> bool(np.abs(model.predict(X) - np.hstack([X, -X])).max() < 0.11)
     True
     """
-    gamma = kernel_width(X)
+    gamma = scale_gamma(X)
     shared = X.shape[0] ** 2 <= _KERNEL_CELLS
     features = rbf_kernel(X, gamma=gamma) if shared else X
     kernel = "precomputed" if shared else "rbf"
-    # Several parcels a worker: few enough to send, many enough to even out.
-    n_parcels = min(8 * effective_n_jobs(n_jobs), targets.shape[1])
-    parcels = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_columns)(features, targets[:, start::n_parcels], kernel, gamma) for start in range(n_parcels)
+    # Several batches per worker: few enough to send, many enough to balance the load.
+    n_batches = min(8 * effective_n_jobs(n_jobs), targets.shape[1])
+    batches = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_columns)(features, targets[:, start::n_batches], kernel, gamma) for start in range(n_batches)
     )
     dual, bias = np.empty_like(targets), np.empty(targets.shape[1])
-    for start, (some_dual, some_bias) in enumerate(parcels):
-        dual[:, start::n_parcels], bias[start::n_parcels] = some_dual, some_bias
+    for start, (some_dual, some_bias) in enumerate(batches):
+        dual[:, start::n_batches], bias[start::n_batches] = some_dual, some_bias
     used: IntArray = np.flatnonzero(dual.any(axis=1))
-    if not len(used):  # constant targets need no support, but a kernel needs a row
+    if not len(used):  # constant targets have no support rows, but a kernel needs one
         used = np.zeros(1, dtype=np.int64)
     return KernelRegression(X[used], dual[used], bias, gamma)
 

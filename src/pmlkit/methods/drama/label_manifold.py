@@ -21,7 +21,7 @@ def manifold_confidence(
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Find the smoothest confidences that set candidates apart from the other labels.
+    r"""Find the smoothest confidences with a margin between candidates and other labels.
 
     .. math::
 
@@ -31,9 +31,9 @@ def manifold_confidence(
 
     Parameters
     ----------
-    graph : CSR array of shape (n_rows, n_rows)
+    graph : CSR array of shape (n_samples, n_samples)
         The reconstruction weights R.
-    Y : CSR array of ones of shape (n_rows, n_labels)
+    Y : CSR array of ones of shape (n_samples, n_labels)
         Candidates S, with sorted indices. A row without any has no sum constraint.
     candidate_slack, other_margin : float
         :math:`\delta_1` and :math:`\delta_2`.
@@ -43,7 +43,7 @@ def manifold_confidence(
 
     Returns
     -------
-    confidence : array of shape (n_rows, n_labels)
+    confidence : array of shape (n_samples, n_labels)
     objective : array
         Its value after every iteration; never rises.
 
@@ -66,7 +66,7 @@ def manifold_confidence(
     """
     roughness = sparse.csr_array(sparse.eye_array(graph.shape[0]) - graph)
     adjoint = sparse.csr_array(roughness.T)
-    # A little more than the gradient's Lipschitz constant, which the iteration below only estimates.
+    # Slightly above the Lipschitz constant of the gradient, which is only estimated.
     lipschitz = 2.02 * _largest_singular_value(roughness) ** 2
     confidence = project_to_margins(np.zeros(Y.shape), Y, candidate_slack, other_margin)
     residual = roughness @ confidence
@@ -84,7 +84,7 @@ def manifold_confidence(
             continue
         moved = float(np.abs((new - ahead)[row, Y.indices]).mean())
         step, residual_step = new - confidence, new_residual - residual
-        if np.vdot(ahead - new, step) > 0:  # the momentum points uphill: let it go
+        if np.vdot(ahead - new, step) > 0:  # the momentum points uphill: restart
             momentum = 1.0
         next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         push = (momentum - 1.0) / next_momentum
@@ -108,14 +108,14 @@ def project_to_margins(table: FloatArray, Y: CSR, candidate_slack: float, other_
     >>> project_to_margins(np.array([[0.2, 0.4, 0.0]]), Y, 0.01, 0.5)
     array([[ 0.4,  0.6, -0.5]])
     """
-    n_rows = Y.shape[0]
+    n_samples = Y.shape[0]
     sizes = np.diff(Y.indptr)
-    row = np.repeat(np.arange(n_rows), sizes)
+    row = np.repeat(np.arange(n_samples), sizes)
     projected = np.minimum(table, -other_margin)
     cells = table[row, Y.indices]
     bounded = np.maximum(cells, -candidate_slack)
-    short = np.bincount(row, weights=bounded, minlength=n_rows) < 1.0
-    # Where the bounds leave the sum too small, it has to be one: a simplex, moved by the slack.
+    short = np.bincount(row, weights=bounded, minlength=n_samples) < 1.0
+    # Where the bounded cells sum to less than one, they are projected on a simplex shifted by the slack.
     on_simplex = project_rows_to_simplex(cells + candidate_slack, Y.indptr, 1.0 + sizes * candidate_slack)
     projected[row, Y.indices] = np.where(short[row], on_simplex - candidate_slack, bounded)
     return projected
@@ -124,6 +124,6 @@ def project_to_margins(table: FloatArray, Y: CSR, candidate_slack: float, other_
 def _largest_singular_value(A: CSR) -> float:
     if min(A.shape) <= 64:
         return float(np.linalg.norm(A.toarray(), 2))
-    # A start of random numbers: a constant one would be nearly orthogonal to what is sought.
+    # A random start: a constant vector would be nearly orthogonal to the singular vector.
     start = generator(0).normal(size=A.shape[0])
     return float(svds(A, k=1, tol=1e-3, v0=start, return_singular_vectors=False)[0])

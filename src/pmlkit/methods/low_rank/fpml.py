@@ -28,7 +28,7 @@ class Factors:
 
     Attributes
     ----------
-    rows : array of shape (n_rows, rank)
+    rows : array of shape (n_samples, rank)
         G, shared by features and candidates.
     labels : array of shape (rank, n_labels)
         Q.
@@ -104,8 +104,8 @@ def factorise(
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    Y : CSR array of shape (n_samples, n_labels)
     rank : int
     lam_x, lam_fit, lam_reg : float
     max_iter : int, default=200
@@ -157,7 +157,7 @@ def automatic_lam_reg(Y: CSR) -> float:
 
     The penalty shrinks the singular values of the reconstruction by about `lam_reg`; those of
     random labels of the same frequency p reach :math:`\sqrt{p(1-p)}\,(\sqrt n + \sqrt q)`. A
-    twentieth of that takes the edge off the noise and leaves the rest to the features.
+    twentieth of that reduces the noise and leaves the rest to the features.
 
     Examples
     --------
@@ -167,11 +167,11 @@ def automatic_lam_reg(Y: CSR) -> float:
     >>> round(automatic_lam_reg(sparse.csr_array(np.eye(4))), 6)
     0.086603
     """
-    n_rows, n_labels = Y.shape
-    share = Y.nnz / (n_rows * n_labels)
-    # Where all cells are candidates any small positive number will do.
-    spread = np.sqrt(max(share * (1.0 - share), 1.0 / (n_rows * n_labels)))
-    return float(_AUTOMATIC_SHARE * spread * (np.sqrt(n_rows) + np.sqrt(n_labels)))
+    n_samples, n_labels = Y.shape
+    share = Y.nnz / (n_samples * n_labels)
+    # The lower bound only matters where all cells are candidates.
+    spread = np.sqrt(max(share * (1.0 - share), 1.0 / (n_samples * n_labels)))
+    return float(_AUTOMATIC_SHARE * spread * (np.sqrt(n_samples) + np.sqrt(n_labels)))
 
 
 class FPML(BasePML):
@@ -182,8 +182,8 @@ class FPML(BasePML):
         \min_{G, Q, F, W} \; \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2
             + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
 
-    Rows that are alike in X get alike factors G, hence alike reconstructed labels GQ: a candidate that
-    its neighbours do not share is reconstructed badly, and is suspected.
+    Rows with similar features get similar factors G, hence similar reconstructed labels GQ: a candidate that
+    similar rows do not share is reconstructed badly, and gets a low confidence.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class FPML(BasePML):
     fit_intercept : bool, default=True
         Add a constant feature, treated like the others. The published problem has none.
     max_iter : int, default=200
-        Rounds at the most.
+        Largest number of rounds.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this share.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
@@ -211,7 +211,7 @@ class FPML(BasePML):
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The reconstruction GQ on the candidates, clipped to [0, 1].
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)

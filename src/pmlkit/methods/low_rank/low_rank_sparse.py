@@ -1,10 +1,10 @@
-r"""Low-rank truth plus sparse noise, with a low-rank linear model of the truth, to a proven accuracy.
+r"""Low-rank labels plus sparse noise, with a low-rank linear model of the labels, to a certified accuracy.
 
 .. math::
 
     \min_{W, U} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_* + \lambda_v \|Y - U\|_1
 
-It is jointly convex, so there is one best value, and a dual bound tells how far off a solution can be.
+The problem is jointly convex, and a dual bound certifies how far a solution is from the optimum.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,8 @@ class LowRankSparse:
     Attributes
     ----------
     coordinates : array of shape (r, n_labels)
-        W in the coordinates of the svd.
-    truth : array of shape (n_rows, n_labels)
+        W in the coordinates of the SVD.
+    truth : array of shape (n_samples, n_labels)
         U. Where it equals Y, it does so exactly.
     objective : array
         The objective at each check.
@@ -93,13 +93,13 @@ def split_low_rank_sparse(
     """Minimise the objective by the alternating direction method of multipliers.
 
     W and U are one block, solved for jointly; the copies that carry the two nuclear norms and the
-    sparse noise are the other. In the coordinates of the svd the joint solve is a scaling,
-    so that the step sizes can follow the residuals for nothing.
+    sparse noise are the other. In the coordinates of the SVD the joint solve is a scaling,
+    so that step sizes can be adapted to the residuals at no cost.
 
     Parameters
     ----------
     svd : ThinSVD of X
-    Y : array of shape (n_rows, n_labels)
+    Y : array of shape (n_samples, n_labels)
     penalties : Penalties
     max_iter : int, default=1000
     tol : float, default=1e-4

@@ -42,7 +42,7 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
     n_cells = Y.shape[0] * Y.shape[1]
     share = Y.nnz / n_cells
     size = linalg.norm(X.data if sparse.issparse(X) else X)
-    # Where all or no cells are candidates, as where X is zero, any small positive number will do.
+    # The bounds only matter where all or no cells are candidates, or X is zero.
     return float(_SHARE_W * np.sqrt(max(share * (1.0 - share), 1.0 / n_cells)) * (size or 1.0))
 
 
@@ -70,8 +70,8 @@ class PMLLRS(BasePML):
         \min_{W, U, V} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_*
             + \lambda_v \|V\|_1 \quad \text{so that} \quad Y = U + V .
 
-    U is the truth, V the noise. A candidate is suspected when the model's score for it lies more than
-    `lam_v` below one. The problem is convex and is solved to a proven accuracy.
+    U are the true labels, V the noise. A candidate counts as noise when the model's score for it lies more than
+    `lam_v` below one. The problem is convex and is solved to a certified accuracy.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class PMLLRS(BasePML):
     fit_intercept : bool, default=True
         Add a constant feature, penalised like the others. The published problem has none.
     max_iter : int, default=1000
-        Iterations at the most.
+        Largest number of iterations.
     tol : float, default=1e-4
         Relative duality gap at which to stop: the objective is then at most this share above
         the best possible one.
@@ -99,7 +99,7 @@ class PMLLRS(BasePML):
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         U on the candidates, clipped to [0, 1].
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)

@@ -1,4 +1,4 @@
-"""PML-NI: a low-rank part of the model for the truth, a sparse part for the noise."""
+"""PML-NI: a low-rank model of the true labels and a sparse model of the noise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class TwoParts:
         The model of the truth, and that of the noise.
     objective : array
         The objective after each iteration. It need not fall: the two parts add up to the whole model
-        only in the end.
+        only at convergence.
     n_iter : int
     """
 
@@ -98,8 +98,8 @@ def split_model(
 
     Parameters
     ----------
-    X : dense array or ShiftedRows of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
+    X : dense array or ShiftedRows of shape (n_samples, n_features)
+    Y : CSR array of shape (n_samples, n_labels)
     lam, beta, gamma : float
     max_iter : int, default=500
     on_step : callable, optional
@@ -117,7 +117,7 @@ def split_model(
         before = U
         U, values = nuclear_prox(W - V - dual / step, beta / step)
         V = soft_threshold(W - U - dual / step, gamma / step)
-        # W solves (X'X + (lam + step) I) W = target, which gives the squared loss for nothing.
+        # W solves (X'X + (lam + step) I) W = target, which gives the squared loss at no cost.
         squares = np.vdot(W, target) - step * size**2 - 2.0 * np.vdot(W, correlation) + Y.nnz
         objective.append(float(0.5 * squares + beta * values.sum() + gamma * np.abs(V).sum()))
         disagreement = U + V - W
@@ -151,20 +151,20 @@ class PMLNI(BasePML):
         Weight of the sparse part; the published value. From `beta` on, the sparse part is
         zero, see Notes.
     max_iter : int, default=500
-        Iterations at the most; the published value.
+        Largest number of iterations; the published value.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The reconstruction :math:`\Phi U` on the candidates, clipped to [0, 1].
     coef_, noise_coef_ : array of shape (n_labels, n_features)
         U and V, for features brought to [-1, 1].
     intercept_, noise_intercept_ : array of shape (n_labels,)
     objective_ : array
-        The objective after each iteration. It need not fall: W = U + V holds only in the end.
+        The objective after each iteration. It need not fall: W = U + V holds only at convergence.
     n_iter_ : int
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.

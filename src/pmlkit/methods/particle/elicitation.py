@@ -1,4 +1,4 @@
-"""Credible labels: candidates that the neighbours of a row vouch for (PARTICLE, first stage)."""
+"""Credible labels: candidates that are supported by the neighbours of a row (PARTICLE, first stage)."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def propagated_confidence(
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of ones of shape (n_rows, n_labels)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    Y : CSR array of ones of shape (n_samples, n_labels)
         Candidates, with sorted indices.
     index : NearestNeighbors
         Fitted on `X`.
@@ -38,7 +38,7 @@ def propagated_confidence(
 
     Returns
     -------
-    confidence : CSR array of shape (n_rows, n_labels)
+    confidence : CSR array of shape (n_samples, n_labels)
         After the class-mass correction, each row mapped to [0, 1].
     n_iter : int
 
@@ -93,10 +93,10 @@ def credible_labels(votes: FloatArray, confidence: FloatArray, candidate: BoolAr
 
     Parameters
     ----------
-    votes, confidence : arrays of shape (n_rows, n_labels)
+    votes, confidence : arrays of shape (n_samples, n_labels)
         Where no candidate reaches the threshold, the one with the most votes is taken, and among
         equals the one with the highest confidence.
-    candidate : array of bool of shape (n_rows, n_labels)
+    candidate : array of bool of shape (n_samples, n_labels)
     threshold : float
 
     Examples
@@ -126,8 +126,8 @@ def credible_labels_by_folds(
 
     Returns
     -------
-    votes : array of shape (n_rows, n_labels)
-    credible : array of bool of shape (n_rows, n_labels)
+    votes : array of shape (n_samples, n_labels)
+    credible : array of bool of shape (n_samples, n_labels)
 
     Examples
     --------
@@ -139,12 +139,12 @@ def credible_labels_by_folds(
     >>> credible_labels_by_folds(X, Y, n_neighbors=1, alpha=0.95, threshold=0.9)[1][0]
     array([ True, False])
     """
-    n_rows = Y.shape[0]
+    n_samples = Y.shape[0]
     votes = np.empty(Y.shape)
-    size = -(-n_rows // _FOLDS)
-    for start in range(0, n_rows, size):
-        held_out = np.arange(start, min(start + size, n_rows))
-        rest = np.setdiff1d(np.arange(n_rows), held_out)
+    size = -(-n_samples // _FOLDS)
+    for start in range(0, n_samples, size):
+        held_out = np.arange(start, min(start + size, n_samples))
+        rest = np.setdiff1d(np.arange(n_samples), held_out)
         index = NearestNeighbors().fit(X[rest])
         confidence, _ = propagated_confidence(
             X[rest], Y[rest], index, n_neighbors=n_neighbors, alpha=alpha, with_self=True

@@ -1,4 +1,4 @@
-"""PARTICLE: elicit credible labels by propagation, then let pairs of labels compete."""
+"""PARTICLE: credible labels by propagation, then one classifier per pair of labels."""
 
 from abc import abstractmethod
 from numbers import Integral, Real
@@ -29,7 +29,7 @@ from pmlkit.numerics.neighbors import nearest
 
 __all__ = ["ParticleMAP", "ParticleVLS"]
 
-# Of a pairwise machine with a few dozen rows, to say how long a refused fit would have taken.
+# Training time of a machine with a few dozen rows, for the estimate in the error message.
 _SECONDS_PER_PAIR = 1e-3
 
 
@@ -39,21 +39,21 @@ def _posterior_of_wins(wins: IntArray, credible: BoolArray, candidate: BoolArray
     Credible rows stand for the label, rows where it is neither candidate nor credible for its
     absence, and the others are left out; the prior is the share of rows with the candidate.
     """
-    n_rows, n_labels = wins.shape
+    n_samples, n_labels = wins.shape
     n_counts = max(n_labels, 2)
     cell = wins + np.arange(n_labels) * n_counts
     present, absent = (
         np.bincount(cell[chosen], minlength=n_labels * n_counts).reshape(n_labels, n_counts)
         for chosen in (credible, ~candidate & ~credible)
     )
-    prior = (1.0 + candidate.sum(axis=0))[:, None] / (2.0 + n_rows)
+    prior = (1.0 + candidate.sum(axis=0))[:, None] / (2.0 + n_samples)
     odds_for = prior * (1.0 + present) / (n_counts + present.sum(axis=1, keepdims=True))
     odds_against = (1.0 - prior) * (1.0 + absent) / (n_counts + absent.sum(axis=1, keepdims=True))
     return np.asarray(odds_for / (odds_for + odds_against))
 
 
 class _Particle(BasePML):
-    """What the two PARTICLE methods share: credible labels and pairwise machines."""
+    """Base of the two PARTICLE methods: credible labels and pairwise machines."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -68,7 +68,7 @@ class _Particle(BasePML):
     }
 
     _with_absence: ClassVar[bool]
-    """Whether machines that tell a label from its absence are needed."""
+    """Whether to train machines for each label against its absence."""
 
     def __init__(
         self,
@@ -153,12 +153,12 @@ class _Particle(BasePML):
         return self._scores_of(results)
 
     def _fit_scores(self, results: Any, candidate: BoolArray) -> FloatArray:
-        """Learn what the scores need beyond the machines, and return those of the training rows."""
+        """Fit what the scores need besides the machines, and return the scores of the training rows."""
         return self._scores_of(results)
 
     @abstractmethod
     def _results(self, machines: PairwiseMachines, X: Features) -> Any:
-        """Return what the machines say of every row and label, labels in the machines' order."""
+        """Return the machines' results per row and label, labels in the machines' order."""
 
     @abstractmethod
     def _scores_of(self, results: Any) -> FloatArray:
@@ -168,8 +168,8 @@ class _Particle(BasePML):
 class ParticleVLS(_Particle):
     r"""PARTICLE-VLS: credible labels, pairwise machines and a virtual label.
 
-    First, confidences :math:`P` flow between neighbours, along weights that rebuild each row from
-    its `n_neighbors` nearest ones, and never leave the candidates:
+    First, confidences :math:`P` are propagated between neighbours, by weights that reconstruct each row
+    from its `n_neighbors` nearest ones, and restricted to the candidates:
 
     .. math::
 
@@ -187,7 +187,7 @@ class ParticleVLS(_Particle):
     n_neighbors : int, default=10
         Neighbours of the graph and of the vote (published: 10).
     alpha : float, default=0.95
-        How much flows from the neighbours (published: 0.95).
+        Weight of the neighbours in the propagation (published: 0.95).
     credible_threshold : float, default=0.9
         Votes, in [0, 1], that make a candidate credible (published: 0.9).
     C : float, default=1.0
@@ -198,19 +198,19 @@ class ParticleVLS(_Particle):
         Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
-        The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
+        Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
         there are up to q (q - 1) / 2.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published rule, without at least one label, is 1e-12.
     n_jobs : int, optional
-        Processes that train machines, as in scikit-learn.
+        Number of processes, as in scikit-learn.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_rows, n_labels)
+    credible_ : array of bool of shape (n_samples, n_labels)
         The credible labels of the training rows that have candidates.
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that lacked rows of one side.
@@ -225,8 +225,8 @@ class ParticleVLS(_Particle):
     where the published rule gives the label. The authors' program rounds votes up to whole numbers
     before it compares them, which only creates ties, and is not followed.
 
-    In the authors' program a row is its own nearest neighbour, so that it rebuilds itself, nothing
-    flows, and all denoising is left to the vote; it elicits in ten folds cut by row number, and where
+    In the authors' program a row is its own nearest neighbour, so that it reconstructs itself, nothing
+    is propagated, and all denoising is left to the vote; it elicits in ten folds cut by row number, and where
     no candidate is credible it takes labels outside the candidates. ``variant="released"`` does all
     that; its answer depends on the order of the rows. By default rows are no neighbours of
     themselves, every row is judged by its own neighbours, and where no candidate reaches the
@@ -260,7 +260,7 @@ class ParticleVLS(_Particle):
 
 
 class ParticleMAP(_Particle):
-    r"""PARTICLE-MAP: credible labels, pairwise machines and the most probable answer.
+    r"""PARTICLE-MAP: credible labels, pairwise machines and posterior probabilities.
 
     Credible labels and machines are those of :class:`ParticleVLS`. A label's score is its probability
     given how many of its :math:`q - 1` pairs it wins,
@@ -279,7 +279,7 @@ class ParticleMAP(_Particle):
     n_neighbors : int, default=10
         Neighbours of the graph and of the vote (published: 10).
     alpha : float, default=0.95
-        How much flows from the neighbours (published: 0.95).
+        Weight of the neighbours in the propagation (published: 0.95).
     credible_threshold : float, default=0.9
         Votes, in [0, 1], that make a candidate credible (published: 0.9).
     C : float, default=1.0
@@ -291,19 +291,19 @@ class ParticleMAP(_Particle):
         Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
-        The most pairwise machines that may be trained; beyond, `fit` says so at once. With q labels
+        Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
         there are up to q (q - 1) / 2.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. 0.5 gives
         the labels that are more probable than not.
     n_jobs : int, optional
-        Processes that train machines, as in scikit-learn.
+        Number of processes, as in scikit-learn.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_rows, n_labels)
+    credible_ : array of bool of shape (n_samples, n_labels)
         The credible labels of the training rows that have candidates.
     posterior_ : array of shape (n_labels, max(n_labels, 2))
         P(label | number of pairs won).

@@ -58,7 +58,7 @@ class PairwiseMachines:
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return int(np.sqrt(2 * len(self.bias) + 0.25))
 
     def wins(self, X: Features) -> Iterator[tuple[slice, BoolArray]]:
@@ -122,7 +122,7 @@ def fit_pairwise_machines(
     positive, candidate : arrays of bool of shape (n_samples, n_labels)
         The labels that are trusted, and those that are possible.
     with_absence : bool, default=True
-        Whether the machines against absence are wanted.
+        Whether to train the machines against absence.
     C : float, default=1.0
         Inverse strength of the ridge penalty, as in scikit-learn's SVC.
     tol : float, default=1e-3
@@ -208,7 +208,7 @@ def _train_all(
     shared = X.shape[0] ** 2 <= _GRAM_CELLS
     features = _dense_product(X, X) if shared else X
     options = {**options, "kernel": "precomputed" if shared else "linear"}
-    # Several batches per worker: few enough to send, many enough to even out.
+    # Several batches per worker: few enough to send, many enough to balance the load.
     n_workers = effective_n_jobs(n_jobs)
     n_batches = min(8 * n_workers if n_workers > 1 else 1, len(numbers))
     batches = Parallel(n_jobs=n_jobs)(
@@ -267,7 +267,7 @@ def _train(
 
 
 def weighted_votes(machines: PairwiseMachines, X: Features) -> tuple[FloatArray, FloatArray]:
-    """Let the machines vote with the weight of their accuracy.
+    """Return the votes of all machines, weighted by their accuracy.
 
     Returns
     -------

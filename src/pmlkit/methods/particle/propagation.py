@@ -1,4 +1,4 @@
-"""Label propagation that never leaves the candidates."""
+"""Label propagation restricted to the candidates."""
 
 import numpy as np
 from scipy import sparse
@@ -10,13 +10,13 @@ __all__ = ["candidate_operator", "propagate", "reweight_to_class_mass", "rows_to
 
 
 def candidate_operator(graph: CSR, Y: CSR) -> CSR:
-    """Return the graph as it acts on the candidate cells.
+    """Return the graph as an operator on the candidate cells.
 
     Parameters
     ----------
-    graph : CSR array of shape (n_rows, n_rows)
-        What flows from row to row.
-    Y : CSR array of shape (n_rows, n_labels)
+    graph : CSR array of shape (n_samples, n_samples)
+        Transition weights between rows.
+    Y : CSR array of shape (n_samples, n_labels)
         Candidates, with sorted indices.
 
     Returns
@@ -53,7 +53,7 @@ def candidate_operator(graph: CSR, Y: CSR) -> CSR:
 def propagate(
     graph: CSR, Y: CSR, *, alpha: float = 0.95, tol: float = 1e-5, max_iter: int = 1000
 ) -> tuple[FloatArray, int]:
-    r"""Let confidences flow along a graph, held on the candidates.
+    r"""Propagate confidences along a graph, restricted to the candidates.
 
     .. math::
 
@@ -61,12 +61,12 @@ def propagate(
 
     Parameters
     ----------
-    graph : CSR array of shape (n_rows, n_rows)
+    graph : CSR array of shape (n_samples, n_samples)
         The transition matrix T, with rows that sum to one (or zero).
-    Y : CSR array of ones of shape (n_rows, n_labels)
+    Y : CSR array of ones of shape (n_samples, n_labels)
         Candidates, with sorted indices.
     alpha : float, default=0.95
-        How much comes from the neighbours, in [0, 1).
+        Weight of the neighbours, in [0, 1).
     tol : float, default=1e-5
         Stop when the spectral norm of the change is below.
     max_iter : int, default=1000
@@ -101,7 +101,7 @@ def propagate(
 
 
 def _spectral_norm_below(change: CSR, tol: float) -> bool:
-    """Tell whether the largest singular value is below `tol`; exact, but rarely computed."""
+    """Return whether the largest singular value is below `tol`, computing it only where bounds do not decide."""
     frobenius = float(np.linalg.norm(change.data))
     if frobenius < tol:
         return True
@@ -133,8 +133,7 @@ def reweight_to_class_mass(confidence: FloatArray, Y: CSR) -> FloatArray:
 def rows_to_unit_range(scores: FloatArray) -> FloatArray:
     """Map every row to [0, 1] by its smallest and largest value.
 
-    A row whose values are all equal has no order to keep: it becomes ones, or zeros where the
-    values are zero.
+    A row of equal values becomes ones, or zeros where the values are zero.
 
     Examples
     --------

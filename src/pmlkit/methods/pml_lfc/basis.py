@@ -1,4 +1,4 @@
-"""Coordinates in which least squares on many rows is easy: the eigenvectors of X'X, where it can be diagonalised."""
+"""Coordinates for least squares: the eigenvectors of X'X where it can be diagonalised, otherwise the features."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ LARGEST_DIAGONALISED = 4096
 
 @dataclass(frozen=True)
 class Basis:
-    """Coordinates in which the least-squares problem is easy.
+    """Coordinates of the least-squares problem.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class Basis:
     norm2 : float
         The sum of its eigenvalues: the squared Frobenius norm of X.
     project : callable
-        Brings targets P (CSR) to these coordinates: X'P, rotated.
+        Maps targets P (CSR) to X'P in these coordinates.
     coefficients : callable
-        Brings a solution back to the features' coordinates.
+        Maps a solution back to coefficients of the features.
     mean : array of shape (n_features,)
-        What X was centred by; zeros where it was not.
+        Mean of X if it was centred, else zeros.
     eigenvalues : array, optional
         Those of X'X where the coordinates are its eigenvectors.
     """
@@ -53,8 +53,8 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    weight : array of shape (n_rows,), optional
+    X : dense array or CSR array of shape (n_samples, n_features)
+    weight : array of shape (n_samples,), optional
         Row weights of the squared loss.
     center : bool, default=False
         Take the columns less their mean (without making a sparse X dense).
@@ -67,12 +67,12 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
     >>> basis.largest, basis.norm2
     (4.0, 5.0)
     """
-    n_rows, n_features = X.shape
-    weight = np.ones(n_rows) if weight is None else weight
+    n_samples, n_features = X.shape
+    weight = np.ones(n_samples) if weight is None else weight
     total = weight.sum()
     mean = np.asarray(weight @ X / total) if center else np.zeros(n_features)
     if center and not sparse.issparse(X):
-        # In earnest where that costs nothing: the correction below cancels where the mean is large.
+        # Explicitly where that costs nothing: the correction below cancels where the mean is large.
         return replace(eigenbasis(X - mean, weight), mean=mean)
 
     def correlate(A: FloatArray) -> FloatArray:
@@ -84,10 +84,10 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
         correlation = transposed_product(X, weighted)
         return correlation - np.outer(mean, weighted.sum(axis=0)) if center else correlation
 
-    if min(n_rows, n_features) > LARGEST_DIAGONALISED:
+    if min(n_samples, n_features) > LARGEST_DIAGONALISED:
         return _plain_basis(X, weight, mean, correlate, project_plain)
     root = np.sqrt(weight)
-    if n_features <= n_rows:
+    if n_features <= n_samples:
         gram = as_dense(X.T @ _scale_rows(X, weight))
         if center:
             gram -= total * np.outer(mean, mean)
@@ -101,8 +101,8 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
     eigenvalues, vectors = eigenpairs(gram)
     scale = eigenvalues[:, None]
     singular = np.sqrt(scale)
-    if n_features <= n_rows:
-        # A product with the short side first is up to a third faster.
+    if n_features <= n_samples:
+        # With the short side first the product is up to a third faster.
         project = lambda P: np.ascontiguousarray((project_plain(P).T @ vectors).T)  # noqa: E731
         coefficients = lambda M: np.ascontiguousarray((M.T @ vectors.T).T)  # noqa: E731
     else:
@@ -128,19 +128,19 @@ def _plain_basis(
     correlate: Callable[[FloatArray], FloatArray],
     project: Callable[[CSR], FloatArray],
 ) -> Basis:
-    """Leave the coordinates as they are and multiply by X where needed."""
+    """Return the basis of the features themselves, with products by X."""
 
     def gram(M: FloatArray) -> FloatArray:
         return correlate(weight[:, None] * (X @ M - mean @ M))
 
     operator = LinearOperator((X.shape[1],) * 2, matvec=lambda v: gram(v[:, None])[:, 0], dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=X.shape[1])  # in no null space by design
+    start = np.random.default_rng(0).normal(size=X.shape[1])  # not in a null space, almost surely
     largest = 0.0
     if operator.matvec(start).any():
         largest = float(eigsh(operator, k=1, v0=start, tol=1e-3, return_eigenvectors=False)[0])
     squared = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     norm2 = float(weight @ squared - weight.sum() * mean @ mean)
-    # The estimate may fall short by its tolerance; a step must not be too long.
+    # The estimate may be too small by its tolerance, and the step size must not be too large.
     return Basis(gram, largest * 1.002, norm2, project, lambda M: M, mean)
 
 

@@ -1,4 +1,4 @@
-r"""The confidence steps of PML-LFC: improve P while W stays.
+r"""The confidence steps of PML-LFC: update P for a fixed W.
 
 .. math::
 
@@ -26,7 +26,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the predictor says of the training rows.
+    """Predictions for the training rows.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class ConfidenceState:
-    """Confidences and what follows from them, so that nothing is computed twice.
+    """Confidences and quantities derived from them, each computed once.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ConfidenceState:
         The product of the similarity with the confidences, other rows only.
     gram : array of shape (n_labels, n_labels)
         P'P, weighted.
-    row_sum, row_norm2 : arrays of shape (n_rows,)
+    row_sum, row_norm2 : arrays of shape (n_samples,)
     """
 
     confidence: FloatArray
@@ -63,13 +63,13 @@ class ConfidenceState:
 
 @dataclass(frozen=True)
 class ConfidenceProblem:
-    """The parts of the objective that do not change.
+    """The fixed parts of the objective.
 
     Attributes
     ----------
     Y : CSR array
         Candidates; every row has one.
-    weight : array of shape (n_rows,)
+    weight : array of shape (n_samples,)
     similarity : RowSimilarity
     beta : float
         Weight of the pairs.
@@ -84,12 +84,12 @@ class ConfidenceProblem:
     row_sum_weight: float
 
     def uniform(self) -> FloatArray:
-        """Return the start: every candidate of a row alike (equation 10)."""
+        """Return the initial confidences, equal for all candidates of a row (equation 10)."""
         sizes = np.diff(self.Y.indptr)
         return np.repeat(1.0 / sizes, sizes)
 
     def state(self, confidence: FloatArray) -> ConfidenceState:
-        """Compute what follows from the confidences."""
+        """Compute the quantities derived from the confidences."""
         P = self.matrix(confidence)
         starts = self.Y.indptr[:-1]
         return ConfidenceState(
@@ -103,7 +103,7 @@ class ConfidenceProblem:
     def value(self, state: ConfidenceState, fitted: Fitted | None) -> float:
         """Return the objective without the nuclear norm; without `fitted`, that of the pairs alone."""
         weight, cell_weight, p = self.weight, self._cell_weight, state.confidence
-        # Copies of a row are other rows: they are equal, with similarity 1.
+        # A row of weight w is w identical rows, with similarity 1 between them.
         copies = weight - 1.0
         squares = self.similarity.sum_of_squares + float(weight @ copies)
         cross = float(cell_weight @ (p * state.similar)) + float((weight * copies) @ state.row_norm2)
@@ -114,28 +114,28 @@ class ConfidenceProblem:
             value += fitted.norm2 - 2.0 * float(cell_weight @ (p * fitted.cells)) + float(weight @ state.row_norm2)
         return value
 
-    def pull(self, state: ConfidenceState, fitted: Fitted | None) -> tuple[FloatArray, FloatArray]:
-        """Return the two parts, neither negative, of half the gradient: what lifts and what lowers P.
+    def gradient_parts(self, state: ConfidenceState, fitted: Fitted | None) -> tuple[FloatArray, FloatArray]:
+        """Return two non-negative parts of half the gradient: those that increase and those that decrease P.
 
-        Their difference, lowers - lifts, is half the gradient divided by the row's weight.
+        Their difference, decrease - increase, is half the gradient divided by the row's weight.
         """
         p = state.confidence
         own = self._by_cell(state.row_norm2) * p
         product = cells_of_product(self.matrix(p), state.gram, self.Y) - self._cell_weight * own
-        lifts = np.maximum(state.similar, 0)
-        lowers = np.maximum(-state.similar, 0) + np.maximum(product, 0)
+        increase = np.maximum(state.similar, 0)
+        decrease = np.maximum(-state.similar, 0) + np.maximum(product, 0)
         if self._has_weights:
             copies = self._cell_weight - 1.0
-            lifts += np.maximum(copies, 0) * p + np.maximum(-copies, 0) * own
-            lowers += np.maximum(-copies, 0) * p + np.maximum(copies, 0) * own
-        lifts *= 2.0 * self.beta
-        lowers *= 2.0 * self.beta
-        lifts += self.row_sum_weight
-        lowers += self.row_sum_weight * self._by_cell(state.row_sum)
+            increase += np.maximum(copies, 0) * p + np.maximum(-copies, 0) * own
+            decrease += np.maximum(-copies, 0) * p + np.maximum(copies, 0) * own
+        increase *= 2.0 * self.beta
+        decrease *= 2.0 * self.beta
+        increase += self.row_sum_weight
+        decrease += self.row_sum_weight * self._by_cell(state.row_sum)
         if fitted is not None:
-            lifts += np.maximum(fitted.cells, 0)
-            lowers += p + np.maximum(-fitted.cells, 0)
-        return lifts, lowers
+            increase += np.maximum(fitted.cells, 0)
+            decrease += p + np.maximum(-fitted.cells, 0)
+        return increase, decrease
 
     @cached_property
     def _cell_weight(self) -> FloatArray:
@@ -154,15 +154,15 @@ class ConfidenceProblem:
 
 
 def multiplicative_step(problem: ConfidenceProblem, state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
-    r"""Multiply every confidence by :math:`\sqrt{\text{lifts} / \text{lowers}}` (equation 14).
+    r"""Multiply every confidence by :math:`\sqrt{\text{increase} / \text{decrease}}` (equation 14).
 
     The square root is only proved to lower the quadratic part of the objective; where the whole
     rises, the fourth root is taken, which is proved for the quartic part, and smaller powers after
     it. Zeros stay zero, so P stays on the candidates.
     """
     before = problem.value(state, fitted)
-    lifts, lowers = problem.pull(state, fitted)
-    log_ratio = np.log((lifts + _TINY**2) / (lowers + _TINY))
+    increase, decrease = problem.gradient_parts(state, fitted)
+    log_ratio = np.log((increase + _TINY**2) / (decrease + _TINY))
     power = 0.5
     while power > 1e-6:
         new = problem.state(state.confidence * np.exp(power * log_ratio))
@@ -175,23 +175,23 @@ def multiplicative_step(problem: ConfidenceProblem, state: ConfidenceState, fitt
 def projected_step(
     problem: ConfidenceProblem, state: ConfidenceState, fitted: Fitted | None, step: float
 ) -> tuple[ConfidenceState, float]:
-    """Take a projected gradient step on the rows' simplices, as long as still goes down.
+    """Take a projected gradient step on the rows' simplices, with backtracking.
 
     Parameters
     ----------
     problem, state, fitted
     step : float
-        Length to try first: twice the last one is a good start.
+        Step size to try first, for instance twice the last one.
 
     Returns
     -------
     state : ConfidenceState
     step : float
-        The length taken.
+        The step size used.
     """
     before = problem.value(state, fitted)
-    lifts, lowers = problem.pull(state, fitted)
-    slope = lowers - lifts
+    increase, decrease = problem.gradient_parts(state, fitted)
+    slope = decrease - increase
     cell_weight = np.repeat(problem.weight, np.diff(problem.Y.indptr))
     while step > 1e-300:
         moved = project_rows_to_simplex(state.confidence - step * slope, problem.Y.indptr)

@@ -1,4 +1,4 @@
-r"""PML-LFC: features and labels collaborate, confidences and predictor are learned together.
+r"""PML-LFC: label confidences and a linear predictor, learned together from features and labels.
 
 .. math::
 
@@ -68,20 +68,20 @@ class PMLLFC(BasePML):
         False is the ablation nJ: the confidences are learned first, without the predictor (run
         `max_iter` up and `tol` down to take them to convergence), then the predictor once.
     bandwidth : {"mean", "paper"} or float, default="mean"
-        Width of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
-        is n times larger, so that all rows are equally similar and features play no part.
+        Bandwidth of the Gaussian kernel: the mean distance of two rows, or the printed formula, which
+        is n times larger, so that all rows are equally similar and features have no effect.
     normalize : {"unit", "standard"} or None, default="unit"
         Scale rows to unit length, or divide columns by their standard deviation, or neither (the
         paper says nothing, and alpha depends on the scale).
     kernel_approx : {"auto", "exact", "features"}, default="auto"
-        How products with the similarity are made: exactly (one kernel block a label), through a
+        How products with the similarity are computed: exactly (one kernel block per label), by a
         feature map of the kernel in linear time, or by size: exact up to 16.8 million kernel cells.
     row_sum : {"penalty", "simplex"}, default="penalty"
         Hold row sums to one by the penalty of the paper's update rule, or exactly, by projection.
     beta_scale : {"paper", "pairs"}, default="paper"
         With ``"pairs"`` beta is divided by the number of rows, so that the pairs of a row weigh as
-        much as the row's own fit; as printed, they outweigh it by about n and the confidences
-        hardly listen to the predictor.
+        much as the row's own fit; as printed, they outweigh it by a factor of about n and the predictor has
+        little effect on the confidences.
     max_iter : int, default=10
         Outer iterations: one step of the confidences and one of the predictor each.
     tol : float, default=1e-3
@@ -104,8 +104,8 @@ class PMLLFC(BasePML):
         The predictor W, transposed, for the normalised features.
     intercept_ : array of shape (n_labels,)
         Zeros without `fit_intercept`.
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
-        P, cut at 1.
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        P, clipped to [0, 1].
     objective_ : array
         The objective at the start and after every half step; it never rises. (Of the pairs alone
         where ``joint=False``.)
@@ -146,7 +146,7 @@ class PMLLFC(BasePML):
     """
 
     _one_label_as_two: ClassVar[bool] = True
-    _many_small_products: ClassVar[bool] = False  # It says itself which parts have them.
+    _many_small_products: ClassVar[bool] = False  # `_fit` limits the threads of its parts itself.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -235,10 +235,10 @@ class PMLLFC(BasePML):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
             Candidate labels, see :meth:`BasePML.fit`.
-        sample_weight : array of shape (n_rows,), optional
+        sample_weight : array of shape (n_samples,), optional
             A row of weight 2 counts as two equal rows, a row of weight 0 as none.
 
         Returns
@@ -288,7 +288,7 @@ class PMLLFC(BasePML):
     def _prepare(
         self, X: Features, Y: CSR, sample_weight: FloatArray | None
     ) -> tuple[Prepared, tuple[LowRankFit, FloatArray] | None]:
-        """Do all that alpha and beta do not change; with `warm_start`, only once for the same data."""
+        """Compute what does not depend on alpha and beta; with `warm_start`, only once for the same data."""
         key = None
         if self.warm_start:
             key = joblib.hash(
@@ -299,20 +299,20 @@ class PMLLFC(BasePML):
             )
             if hasattr(self, "_warm") and self._warm[0].key == key:
                 data, start, row_sum = self._warm
-                # A start from the other rule may lie where this one cannot leave.
+                # The result of the other rule may be a stationary point of this one.
                 return data, start if row_sum == self.row_sum else None
         rng = generator(self.random_state)
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
         with ThreadPoolExecutor(1) as beside:
-            with one_blas_thread():  # Of a core each, and neither needs the other.
+            with one_blas_thread():  # the two are independent: one core each
                 basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
                 width = self._width(X, weight, rng)
                 similarity = row_similarity(
                     X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
                 )
-            rotated = basis.result()  # What is left of it may now have all cores.
+            rotated = basis.result()  # the rest of it may use all cores
         return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key), None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:

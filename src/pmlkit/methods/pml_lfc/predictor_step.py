@@ -39,7 +39,7 @@ class LowRankFit:
     trace : array
         The objective after each step.
     multiplier, penalty, subspace : array, float, array
-        Where a next, similar problem starts best (ADMM only).
+        State for a warm start of a similar problem (ADMM only).
     """
 
     solution: FloatArray
@@ -139,7 +139,7 @@ def _accelerated(
             gap = _relative_gap(M, gram_M, target, target_norm2, alpha, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
-            # A check costs about as much as a step: look again when a linear rate could have got there.
+            # A check costs about as much as a step: check at growing intervals.
             next_check = len(trace) + max(3, len(trace) // 6)
     return LowRankFit(M, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace))
 
@@ -218,13 +218,13 @@ def _relative_gap(
 
 
 class _Shrinkage:
-    """Shrink singular values again and again, each time near the last.
+    """Soft-threshold the singular values of a sequence of similar matrices.
 
-    With hundreds of labels and few singular values above the threshold, a full decomposition is
-    nearly all of the cost. The right subspace of the last call, widened a little, holds the new one
-    up to a small error that the iteration corrects. It is left when it no longer holds a singular value
-    below the threshold; and as one above may still be missing, that of a problem which has nothing in common
-    with this one, whoever iterates sets it to None when that does not bring the solution nearer.
+    With hundreds of labels and few singular values above the threshold, a full decomposition is nearly all of the
+    cost. The right subspace of the last call, slightly widened, contains the new one up to a small error that the
+    iteration corrects. It is discarded when it no longer contains a singular value below the threshold. As one above
+    may still be missing, for instance after a warm start from another problem, the solver sets it to None when
+    the duality gap does not fall.
     """
 
     def __init__(self, subspace: FloatArray | None) -> None:

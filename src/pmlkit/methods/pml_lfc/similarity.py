@@ -1,13 +1,13 @@
-r"""Products with a similarity between rows, where only candidates are needed.
+r"""Products with the similarity between rows, computed at the candidates only.
 
 PML-LFC compares rows by features and labels, :math:`A = S \circ C`. Its updates need
 :math:`(AP)_{ik}` only where label k is a candidate of row i, and P is zero off the candidates, so
 
 .. math:: (AP)_{ik} = \sum_{j \in J_k} A_{ij} P_{jk}, \qquad J_k = \{j : k \text{ is a candidate of } j\}.
 
-No n x n matrix is needed: a block a label serves the rare labels exactly, a kernel feature map the
-frequent ones in linear time, and the similarity by labels alone is a product of thin matrices.
-All functions here hold confidences as the ``data`` of a CSR array with the candidates' pattern.
+No n x n matrix is formed: rare labels use one exact kernel block per label, frequent ones a kernel feature
+map in linear time, and the similarity by labels alone is a product of thin matrices.
+Confidences are the ``data`` of a CSR array with the candidates' pattern throughout.
 """
 
 import logging
@@ -31,7 +31,7 @@ Compare = Literal["both", "features", "labels"]
 KernelApprox = Literal["auto", "exact", "features"]
 
 EXACT_CELLS = 2**24
-"""Kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
+"""Number of kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
 N_FEATURES = 96
 """Size of the kernel feature map."""
 _BLOCK_CELLS = 2**23
@@ -75,10 +75,10 @@ def row_similarity(
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
+    X : dense array or CSR array of shape (n_samples, n_features)
+    Y : CSR array of shape (n_samples, n_labels)
         Candidates; every row has one.
-    weight : array of shape (n_rows,)
+    weight : array of shape (n_samples,)
     compare : {"both", "features", "labels"}
         A is the Gaussian kernel S of the features, the cosine C of the candidates, or their product.
     width : float
@@ -145,7 +145,7 @@ def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
 def _exact(
     X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray
 ) -> tuple[Callable[[FloatArray], FloatArray], float]:
-    """One kernel block a label, kept while `EXACT_CELLS` last and made anew each time beyond."""
+    """Use one kernel block per label, kept up to `EXACT_CELLS` cells in total and recomputed each time beyond."""
     order, rows, begin = _rows_by_label(Y)
     root = 1.0 / np.sqrt(np.diff(Y.indptr))
     squares = 0.0
@@ -168,7 +168,7 @@ def _exact(
                 block *= shared
                 block *= root[J[some], None]
                 block *= root[J]
-                # A pair stands in the block of every label that it shares: count it once.
+                # A pair is in the block of every label that it shares: count it once.
                 square = float(weight[J[some]] @ (block**2 / shared) @ weight[J])
             yield some, block, square
 
@@ -221,7 +221,7 @@ def _mapped(
     else:
         features /= np.sqrt(sizes)[:, None].astype(np.float32)
         product = _shared_label_product(features, Y)
-    # The sums have a slice for each shared label: columns are taken in groups so that they stay small.
+    # The sums have a slice per shared label: columns are taken in groups to keep them small.
     slices = Y.shape[1] if compare == "both" else 1
     group = max(1, 2**26 // (features.shape[1] * slices))
     columns = np.flatnonzero(labels)
@@ -256,7 +256,7 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
     for rows in blocks:
         by_label = Y[rows].tocsc()
         members.append([by_label.indices[by_label.indptr[c] : by_label.indptr[c + 1]] for c in range(n_labels)])
-    # A label's rows lie apart in memory: keep a copy of their features side by side where that fits.
+    # Keep a contiguous copy of the features of each label's rows where that fits.
     kept: dict[tuple[int, int], FloatArray] = {}
     keep = Y.nnz * features.shape[1] <= _KEPT_FEATURES
 
@@ -268,7 +268,7 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
         return kept[b, c]
 
     def product(weighted: CSR, columns: IntArray) -> FloatArray:
-        wide = -(-len(columns) // 8) * 8  # Products with a few columns more are faster than with an odd number.
+        wide = -(-len(columns) // 8) * 8  # Products are faster with a multiple of eight columns.
         sums = np.zeros((n_labels, features.shape[1], wide), dtype=np.float32)
         for b, rows in enumerate(blocks):
             dense = np.zeros((rows.stop - rows.start, wide), dtype=np.float32)
@@ -289,13 +289,13 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
 
 
 def _row_blocks(Y: CSR) -> list[slice]:
-    """Cut the rows so that a dense answer for a block stays small."""
+    """Return blocks of rows such that a dense result for a block is small."""
     step = max(256, _BLOCK_CELLS // Y.shape[1])
     return [slice(first, min(first + step, Y.shape[0])) for first in range(0, Y.shape[0], step)]
 
 
 def _mapped_cells(Y: CSR, columns: IntArray, blocks: list[slice], answer: Callable[[slice], FloatArray]) -> FloatArray:
-    """Pick the candidates' cells out of dense answers for some columns, block by block."""
+    """Select the candidates' cells from dense results for some columns, block by block."""
     cells = np.zeros(Y.nnz)
     place = np.full(Y.shape[1], -1)
     place[columns] = np.arange(len(columns))
@@ -323,8 +323,8 @@ def _sampled_squares(
     X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, rng: np.random.Generator
 ) -> float:
     """Estimate the sum of squares from the pairs among a thousand rows."""
-    n_rows = X.shape[0]
-    chosen = np.sort(rng.choice(n_rows, min(1000, n_rows), replace=False))
+    n_samples = X.shape[0]
+    chosen = np.sort(rng.choice(n_samples, min(1000, n_samples), replace=False))
     block = gaussian_block(X[chosen], X[chosen], width)
     if compare == "both":
         unit = _unit_labels(Y[chosen])
@@ -332,4 +332,4 @@ def _sampled_squares(
     np.fill_diagonal(block, 0.0)
     sampled = float(weight[chosen] @ block**2 @ weight[chosen])
     pairs = len(chosen) * (len(chosen) - 1)
-    return sampled * n_rows * (n_rows - 1) / pairs if pairs else 0.0
+    return sampled * n_samples * (n_samples - 1) / pairs if pairs else 0.0

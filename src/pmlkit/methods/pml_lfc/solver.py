@@ -1,4 +1,4 @@
-"""Algorithm 1 of the PML-LFC paper: confidences and predictor in turn, the objective never rising."""
+"""Algorithm 1 of the PML-LFC paper: alternate confidences and predictor; the objective never increases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ __all__ = ["Prepared", "Solution", "coefficients_of", "solve"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What does not depend on alpha, beta and lambda.
+    """Data and everything computed from them that does not depend on alpha, beta and lambda.
 
     Attributes
     ----------
     X, Y : features and candidates
-    weight : array of shape (n_rows,)
+    weight : array of shape (n_samples,)
     basis : Basis
     intercept : bool
         Whether labels have a constant; the basis is then that of the centred features.
@@ -36,7 +36,7 @@ class Prepared:
     width : float
         Of the kernel.
     key : str, optional
-        Stands for all that went in.
+        Hash of the data and parameters it was computed from.
     """
 
     X: Features
@@ -51,7 +51,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Solution:
-    """Predictor and confidences, and the objective on the way to them."""
+    """Predictor, confidences and the trace of the objective."""
 
     low_rank: LowRankFit
     state: ConfidenceState
@@ -73,7 +73,7 @@ def solve(
     stop: Callable[[], bool],
     start: tuple[LowRankFit, FloatArray] | None = None,
 ) -> Solution:
-    """Alternate predictor and confidences, the objective never rising.
+    """Alternate predictor and confidences; the objective never increases.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def solve(
     alpha, beta, row_sum_weight, row_sum, joint, max_iter, tol, w_tol
         See :class:`pmlkit.PMLLFC`; alpha and beta on the scale of the objective.
     stop : callable
-        Called after every iteration; True ends the search.
+        Called after every iteration; True ends the iterations.
     start : tuple, optional
         A solution and confidences of an earlier problem on the same data.
     """
@@ -100,8 +100,8 @@ def solve(
 
     def predictor(state: ConfidenceState, start: LowRankFit | None, tol: float) -> LowRankFit:
         target = data.basis.project(problem.matrix(state.confidence))
-        level = _level(data, state)
-        norm2 = float(data.weight @ state.row_norm2 - data.weight.sum() * (level @ level))
+        mean = _mean_confidence(data, state)
+        norm2 = float(data.weight @ state.row_norm2 - data.weight.sum() * (mean @ mean))
         return fit_low_rank(data.basis, target, norm2, alpha, start=start, tol=tol)
 
     if not joint:
@@ -135,7 +135,7 @@ def _solve_apart(
     w_tol: float,
     stop: Callable[[], bool],
 ) -> Solution:
-    """Run the ablation nJ: the confidences to the end, without a predictor, then the predictor."""
+    """Run the ablation nJ: first the confidences without a predictor, then the predictor."""
     trace = [problem.value(state, None)]
     while len(trace) <= max_iter:
         state = improve(state, None)
@@ -146,12 +146,12 @@ def _solve_apart(
 
 
 def _rough(w_tol: float, change: float) -> float:
-    """Return the tolerance until the last step: a predictor of confidences that still move need not be exact."""
+    """Return the tolerance before the last step: while the confidences still change, a rough predictor is enough."""
     return min(1e-2, w_tol * max(100.0, 10_000.0 * change))
 
 
-def _level(data: Prepared, state: ConfidenceState) -> FloatArray:
-    """Return the mean confidence of each label, which an intercept takes; zeros without one."""
+def _mean_confidence(data: Prepared, state: ConfidenceState) -> FloatArray:
+    """Return the mean confidence per label if there is an intercept, else zeros."""
     if not data.intercept:
         return np.zeros(data.Y.shape[1])
     cell_weight = np.repeat(data.weight, np.diff(data.Y.indptr))
@@ -161,14 +161,14 @@ def _level(data: Prepared, state: ConfidenceState) -> FloatArray:
 
 def _fitted(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
     coefficients, intercept = coefficients_of(data, low_rank, state)
-    level = _level(data, state)
-    # Centred features: the predictor's part and the level do not mix.
+    mean = _mean_confidence(data, state)
+    # Centred features: the linear part and the mean are orthogonal.
     norm2 = float(np.vdot(low_rank.solution, data.basis.gram(low_rank.solution)))
-    norm2 += float(data.weight.sum() * (level @ level))
+    norm2 += float(data.weight.sum() * (mean @ mean))
     return Fitted(cells_of_product(data.X, coefficients, data.Y) + intercept[data.Y.indices], norm2)
 
 
 def coefficients_of(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> tuple[FloatArray, FloatArray]:
     """Return coefficients and intercepts in the features' coordinates."""
     coefficients = data.basis.coefficients(low_rank.solution)
-    return coefficients, _level(data, state) - data.basis.mean @ coefficients
+    return coefficients, _mean_confidence(data, state) - data.basis.mean @ coefficients

@@ -19,6 +19,7 @@ from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import centered_rows
 
@@ -93,11 +94,7 @@ def _kernel_width(X: Features, gamma: float | str) -> float:
     """Return gamma as a number; the words mean what they mean in scikit-learn."""
     if not isinstance(gamma, str):
         return float(gamma)
-    variance = 1.0
-    if gamma == "scale":
-        squares = X.multiply(X).mean() if sparse.issparse(X) else np.square(X).mean()
-        variance = float(squares - X.mean() ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return scale_gamma(X) if gamma == "scale" else 1.0 / X.shape[1]
 
 
 def _margin_confidence(scores: FloatArray, Y: CSR) -> FloatArray:

@@ -1,0 +1,166 @@
+"""What can be said without the truth: how likely each candidate is false, how many are, and how sure that is.
+
+The candidates are a mixture of right and false ones, and the features of the two overlap: true labels that features do
+not predict look like random mistakes, and mistakes that follow the features look like the truth. So a rate of false
+labels is only bounded: from below by random mistakes, which are measured against injected cells
+(`pmlkit.cleaning.injected_null`), from above by assumptions. The estimate in between is a guess.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from pmlkit._typing import CSR, FloatArray
+from pmlkit.cleaning.injected_null import InjectedNull
+
+__all__ = ["Estimate", "Verdict", "judge", "with_mean"]
+
+_Z90 = 1.645
+_NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
+_SLOPE = (0.3, 0.55)  # from both to log odds: without random mistakes, and with nothing but random mistakes
+_UNSEEN = 3.1  # log odds by which the map was too low on the worst real noise
+_UNSEEN_OTHER_JUDGE = 4.0
+_LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
+
+
+class Estimate(float):
+    """A number with the interval that should hold the truth nine times in ten.
+
+    Behaves as a float.
+
+    Parameters
+    ----------
+    value, low, high : float
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.estimates import Estimate
+    >>> rate = Estimate(0.1, 0.0, 0.4)
+    >>> rate
+    Estimate(0.1, low=0, high=0.4)
+    >>> rate + 0.1, rate.high
+    (0.2, 0.4)
+    """
+
+    low: float
+    high: float
+
+    def __new__(cls, value: float, low: float, high: float) -> Self:
+        """Make it; bounds that cross the value are moved to it."""
+        self = super().__new__(cls, value)
+        self.low, self.high = min(float(low), float(value)), max(float(high), float(value))
+        return self
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
+        """Return what copies and pickles are made of."""
+        return float(self), self.low, self.high
+
+    def __repr__(self) -> str:
+        return f"Estimate({float(self):.3g}, low={self.low:.3g}, high={self.high:.3g})"
+
+    __str__ = __repr__
+
+    @property
+    def rate(self) -> float:
+        """The value as a plain float."""
+        return float(self)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known about the candidates of a table without any answer.
+
+    Attributes
+    ----------
+    doubt : array aligned with ``Y.data``
+        How likely each candidate is false; the mean is `noise_rate`.
+    noise_rate : Estimate
+        Share of false candidates.
+    random_mistakes : Estimate
+        Share of candidates that were given at random.
+    sure_mistakes : float
+        What the random mistakes exceed but for one time in six, the ground on which labels may be removed unseen.
+    """
+
+    doubt: FloatArray
+    noise_rate: Estimate
+    random_mistakes: Estimate
+    sure_mistakes: float
+
+
+def judge(
+    map_doubt: FloatArray, null: InjectedNull, Y: CSR, *, calibrated: bool = True, every_row_has_a_label: bool = False
+) -> Verdict:
+    """Combine the map and the comparison with injected cells.
+
+    Where mistakes look random the comparison counts most, and where the map sees more mistakes than random ones, the
+    map: such mistakes follow the features, and injected cells do not look like them.
+
+    Parameters
+    ----------
+    map_doubt : array aligned with ``Y.data``
+        From `pmlkit.cleaning.calibration.false_probability`.
+    null : InjectedNull
+    Y : CSR array of shape (n_samples, n_labels)
+        Candidates.
+    calibrated : bool, default=True
+        Whether the map was made for this kind of evidence.
+    every_row_has_a_label : bool, default=False
+        Whether it is known that every row has a true label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.estimates import judge
+    >>> from pmlkit.cleaning.injected_null import InjectedNull
+    >>> Y = sparse.csr_array(np.ones((50, 2)))
+    >>> ratio = np.linspace(-2, 2, 100)
+    >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, n_tail=8, n_half=20), Y)
+    >>> bool(verdict.doubt[-1] > verdict.doubt[0]), round(verdict.doubt.mean() - verdict.noise_rate, 6)
+    (True, 0.0)
+    """
+    by_map = float(map_doubt.mean())
+    rate = null.random_rate()
+    random_mistakes = Estimate(
+        rate,
+        null.random_rate(standard_errors=_Z90, cautious=True),
+        null.random_rate(standard_errors=-_Z90),
+    )
+    share_random = min(1.0, rate / max(by_map, 1e-9))
+    weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
+    log_odds = _log_odds(map_doubt) + weight * null.suspicion(share_random)
+    slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
+    n_labelled = int((np.diff(Y.indptr) > 0).sum())
+    most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
+    unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
+    high = min(most, float(expit(_log_odds(np.array([by_map]))[0] + unseen)))
+    middle = min(0.5 * (by_map + rate), max(most, rate))
+    noise_rate = Estimate(middle, random_mistakes.low, high)
+    doubt = with_mean(slope * log_odds, middle)
+    return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+
+
+def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:
+    """Return probabilities whose log odds are moved by one number, such that their mean is `mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.estimates import with_mean
+    >>> with_mean(np.array([-1.0, 0.0, 1.0]), 0.5).round(3).tolist()
+    [0.269, 0.5, 0.731]
+    """
+    if not len(log_odds):
+        return np.zeros(0)
+    wanted = float(np.clip(mean, 1e-4, 1.0 - 1e-4))
+    bound = float(np.abs(log_odds).max()) + 12.0
+    shift = brentq(lambda shift: float(expit(log_odds + shift).mean()) - wanted, -bound, bound, xtol=1e-9)
+    return np.asarray(expit(log_odds + shift))
+
+
+def _log_odds(probability: FloatArray) -> FloatArray:
+    return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
