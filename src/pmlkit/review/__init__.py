@@ -101,7 +101,7 @@ def review(
     Returns
     -------
     server : ReviewServer
-        ``server.answers`` are the answers so far, for ``pmlkit.clean(..., verified=)``; ``server.stop()`` ends it.
+        ``server.answers`` are the answers so far, for ``pmlkit.clean(..., verified=)``; ``server.close()`` ends it.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def review(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     server = review(clean(strips.X, strips.Y), pathlib.Path(folder, "a.sqlite"), open_browser=False)
     ...     print(server.address.partition("?")[0].startswith("http://127.0.0.1:"), len(server.answers))
-    ...     server.stop()
+    ...     server.close()
     True 0
     """
     server = open_review(result, Path(answers), **options)

@@ -7,9 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
+from pmlkit.cleaning.audit.answers import find_cells
 from pmlkit.cleaning.summary import png
 from pmlkit.exceptions import DataError
+from pmlkit.numerics.scaling import scaled
 from pmlkit.review.words import WordEvidence
 
 if TYPE_CHECKING:
@@ -103,8 +106,14 @@ class Cards:
     def _build(self, cell: int) -> dict[str, Any]:
         result = self.result
         row, label = int(result.rows[cell]), int(result.Y.indices[cell])
-        reason = result.reasons(np.array([cell]), n_similar=_N_LOOKED_AT)[0]
-        speaks_for, speaks_against = _said(reason, result.label_names)
+        reason = result.reasons(np.array([cell]), n_similar=0)[0]
+        speaks_for, speaks_against = ([part.text for part in side] for side in (reason.in_favour, reason.against))
+        similar_with, similar_without = self._similar(row, label)
+        n_similar = len(similar_with) + len(similar_without)
+        if similar_with:
+            speaks_for.append(f"{len(similar_with)} of the {n_similar} most similar rows have it, such as:")
+        if similar_without:
+            speaks_against.append(f"{len(similar_without)} of the {n_similar} most similar rows lack it, such as:")
         return {
             "row": row,
             "label": result.label_names[label],
@@ -112,9 +121,29 @@ class Cards:
             "content": self._content(row, label),
             "reasons_for": speaks_for,
             "reasons_against": speaks_against,
-            "similar_with": [self.brief(other) for other in reason.similar_with[:_N_SIMILAR]],
-            "similar_without": [self.brief(other) for other in reason.similar_without[:_N_SIMILAR]],
+            "similar_with": [self.brief(other) for other in similar_with[:_N_SIMILAR]],
+            "similar_without": [self.brief(other) for other in similar_without[:_N_SIMILAR]],
         }
+
+    @cached_property
+    def _unit_rows(self) -> Any:
+        """The features, every row of length one, so that products are cosines."""
+        return scaled(self.result.X, "unit")
+
+    def _similar(self, row: int, label: int) -> tuple[list[int], list[int]]:
+        """Return the most similar rows that have a label and those that lack it; rows without labels do not count."""
+        if self.result.X is None:
+            return [], []
+        cosine = self._unit_rows @ self._unit_rows[[row]].T
+        cosine = np.asarray(cosine.toarray() if sparse.issparse(cosine) else cosine).ravel()
+        cosine[row] = 0.0
+        cosine[np.diff(self.result.Y.indptr) == 0] = 0.0
+        n_looked_at = min(_N_LOOKED_AT, len(cosine))
+        nearest = np.argpartition(-cosine, n_looked_at - 1)[:n_looked_at]
+        nearest = nearest[np.lexsort((nearest, -cosine[nearest]))]
+        nearest = nearest[cosine[nearest] > 0]
+        has_it = find_cells(self.result.Y, nearest, np.full(len(nearest), label)) >= 0
+        return nearest[has_it].tolist(), nearest[~has_it].tolist()
 
     def _content(self, row: int, label: int) -> dict[str, Any]:
         if self.has_pictures:
@@ -134,6 +163,8 @@ class Cards:
     def _features(self, row: int) -> list[tuple[str, str]]:
         """Return the features in which a row differs most from the others."""
         X = self.result.X
+        if X is None:
+            return []
         if isinstance(X, np.ndarray):
             values, columns = X[row], np.arange(X.shape[1])
             mean, deviation = self._scale
@@ -148,19 +179,3 @@ class Cards:
             (f"feature {columns[i]}" if names is None else str(names[int(columns[i])]), f"{values[i]:.3g}")
             for i in first.tolist()
         ]
-
-
-def _said(reason: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    speaks_for: list[str] = []
-    speaks_against: list[str] = []
-    shown = f"The model scores it {reason.score:.2f}; its rows have {reason.typical_score:.2f} at the median."
-    (speaks_for if reason.score >= reason.typical_score else speaks_against).append(shown)
-    n_with, n_without = len(reason.similar_with), len(reason.similar_without)
-    if n_with:
-        speaks_for.append(f"{n_with} of the {n_with + n_without} most similar rows have it, such as:")
-    if n_without:
-        speaks_against.append(f"{n_without} of the {n_with + n_without} most similar rows lack it, such as:")
-    for other, share, is_here in reason.companions:
-        comes = f"{100 * share:.0f} % of its rows also have {names[other]!r}, "
-        (speaks_for if is_here else speaks_against).append(comes + ("as this one." if is_here else "but not this one."))
-    return speaks_for, speaks_against

@@ -114,7 +114,11 @@ class ReviewServer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-            self.review.close()
+
+    def close(self) -> None:
+        """End serving and close the store of the answers."""
+        self.stop()
+        self.review.close()
 
     def _repr_html_(self) -> str:
         """Show the address in a notebook."""

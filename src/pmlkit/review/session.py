@@ -31,6 +31,7 @@ Given = dict[str, Any]
 _N_RECENT = 10
 _PAGE = 60
 _MAX_BULK = 5_000
+_N_MISSING = 500
 _N_AHEAD = 3
 _RATE_MINUTES = 10
 _ESTIMATE_SECONDS = 0.15  # estimates that the page shows are not made more often
@@ -241,16 +242,18 @@ class Review:
         offset = _whole(given, "offset", 0)
         with self._lock:
             self._sync()
-            found = self._judged.missing(500)
+            found, labels = self._judged.missing_cells(_N_MISSING)
             rows = []
-            for row, label, confidence in zip(
-                found["row"].tolist()[offset : offset + _PAGE],
-                found["label"].tolist()[offset : offset + _PAGE],
-                found["confidence"].tolist()[offset : offset + _PAGE],
-                strict=True,
-            ):
-                said = self._added.get((row, label))
-                rows.append({**self.cards.brief(row), "label": label, "confidence": confidence, "answer": said})
+            for row, k in zip(*(part[offset : offset + _PAGE].tolist() for part in (found, labels)), strict=True):
+                label = self.result.label_names[k]
+                rows.append(
+                    {
+                        **self.cards.brief(row),
+                        "label": label,
+                        "confidence": float(self._judged.scores[row, k]),
+                        "answer": self._added.get((row, label)),
+                    }
+                )
             return {"rows": rows, "total": len(found)}
 
     def answer_missing(self, who: str, given: Given) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""Import packages that only some features need, or say in one sentence how to install them."""
+
+import importlib
+from typing import Any
+
+__all__ = ["MissingDependencyError", "optional_import"]
+
+# Package: (the extra of pmlkit that installs it, its name on the package index, what needs it).
+_EXTRAS = {
+    "pyarrow": ("parquet", "pyarrow", "Parquet files need"),
+    "PIL": ("images", "Pillow", "Image files need"),
+    "distributed": ("dask", "Dask", "Running on a cluster needs"),
+    "cleanlab": ("cleanlab", "cleanlab", "CleanlabFilter needs"),
+    "starlette": ("review", "starlette", "The review page needs"),
+    "uvicorn": ("review", "uvicorn", "The review page needs"),
+}
+
+
+class MissingDependencyError(ImportError, ValueError):
+    """A package of an extra is not installed; the message names the command that installs it."""
+
+
+def optional_import(module: str) -> Any:
+    """Return a module of an optional package.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name, such as ``pyarrow.parquet``.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the package is not installed.
+
+    Examples
+    --------
+    >>> from pmlkit._optional import optional_import
+    >>> try:
+    ...     optional_import("pyarrow.no_such_module")
+    ... except ImportError as error:
+    ...     print(error)
+    Parquet files need pyarrow, which is not installed: run pip install 'pmlkit[parquet]'.
+    """
+    extra, name, purpose = _EXTRAS[module.partition(".")[0]]
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{purpose} {name}, which is not installed: run pip install 'pmlkit[{extra}]'."
+        ) from error
