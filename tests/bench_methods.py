@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 SLEEP = f"import time; time.sleep(3600)  # for process {os.getpid()}"
@@ -23,7 +24,7 @@ class Fast(BaseEstimator):
     def fit(self, X, Y):
         time.sleep(self.nap)
         rng = np.random.default_rng(self.random_state)
-        self.coef_ = self.scale * rng.normal(size=(X.shape[1], Y.shape[1])) + (X.T @ Y.toarray()) / len(X)
+        self.coef_ = self.scale * rng.normal(size=(X.shape[1], Y.shape[1])) + (X.T @ Y) / len(X)
         self.label_confidence_ = Y * rng.random(Y.shape)
         return self
 
@@ -34,8 +35,31 @@ class Fast(BaseEstimator):
         return (self.decision_function(X) > 0).astype(int)
 
 
+class TakesSparse(Fast):
+    """Declares that Y and X may be sparse, and checks it."""
+
+    accepts_sparse_y = True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X, Y):
+        if not sparse.issparse(X) or not sparse.issparse(Y):
+            raise TypeError(f"expected sparse, got {type(X).__name__} and {type(Y).__name__}")
+        return super().fit(X.toarray(), Y.toarray())
+
+
+class FailsInLibrary(Fast):
+    """Calls a library with something that it refuses."""
+
+    def fit(self, X, Y):
+        np.linalg.cholesky(-np.eye(3))  # this line
+
+
 class NoConfidence(Fast):
-    """Does not say which candidates it believes."""
+    """Has no confidences of the candidates."""
 
     def fit(self, X, Y):
         super().fit(X, Y)
@@ -58,7 +82,7 @@ class Mutates(Fast):
     def fit(self, X, Y):
         super().fit(X, Y)
         X[:] = 0
-        Y.data[:] = 0
+        Y[:] = 0
         return self
 
 

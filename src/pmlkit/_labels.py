@@ -286,7 +286,7 @@ def _refuse_texts(y: Any, what: str) -> None:
                 f"pass the column itself, {what}[{y.columns[0]!r}]."
             )
         return
-    first = next(iter(y), None) if hasattr(y, "__iter__") else None
+    first = next(iter(y), None) if hasattr(y, "__iter__") and not sparse.issparse(y) else None
     if isinstance(first, str):
         hint = _splitting(first, what)
         raise DataError(f"{what} holds one text per row ({first!r}) instead of a list of names.{hint}")

@@ -3,12 +3,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 import bench_methods
 from pmlkit.bench import Plan
 from pmlkit.bench.cells import METRICS, expand
-from pmlkit.bench.evaluation import close_sandbox, run_cell
+from pmlkit.bench.evaluation import _inputs, close_sandbox, run_cell
 from pmlkit.bench.fingerprints import derive_seed
 from pmlkit.bench.problem import make_problem
 from pmlkit.bench.sandbox import Budget
@@ -79,7 +80,7 @@ def test_methods_share_split_and_noise_and_repeats_do_not(fast_plan):
     assert problems[0, 0.5].Y.nnz < problems[0, 1.0].Y.nnz
 
 
-def test_a_method_without_confidences_has_no_cleaning_measures(fast_plan):
+def test_a_method_without_confidences_has_no_cleaning_metrics(fast_plan):
     answer = one(fast_plan("NoConfidence")).answer
     assert np.isnan([answer["cleaning_auc"], answer["cleaning_average_precision"]]).all()
     assert 0 < answer["average_precision"] <= 1
@@ -109,6 +110,40 @@ def test_a_cell_that_fails_says_why_and_the_next_one_runs(fast_plan, method, bud
     assert failed.answer is None
     assert failed.reason.startswith(reason)
     assert one(plan, 1).reason is None
+
+
+def test_the_reason_names_the_line_of_the_users_file(fast_plan):
+    source = Path(bench_methods.__file__).read_text().splitlines()
+    line = next(number for number, text in enumerate(source, start=1) if "# this line" in text)
+    reason = one(fast_plan("FailsInLibrary", repeats=1)).reason
+    assert reason.startswith("LinAlgError: ")
+    assert reason.endswith(f"(bench_methods.py, line {line})")
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_class_of_ones_own_gets_dense_arrays_unless_it_takes_sparse_ones(small_file, tmp_path, is_sparse):
+    path = tmp_path / "data.npz"
+    data = read(small_file)
+    write(data.replace(X=sparse.csr_array(data.X)) if is_sparse else data, path)
+    plan = Plan([path], ["bench_methods:Fast", "bench_methods:TakesSparse"], noise=[0.5], repeats=1)
+    dense, declared = one(plan, 0), one(plan, 1)
+    assert dense.reason is None
+    if is_sparse:
+        assert {name: declared.answer[name] for name in METRICS} == {name: dense.answer[name] for name in METRICS}
+    else:
+        assert "expected sparse, got ndarray and csr_array" in declared.reason
+
+
+def test_the_dense_y_holds_integers_0_and_1(fast_plan):
+    cell = expand(fast_plan("Fast", repeats=1))[0]
+    problem = make_problem(cell.source, noise="uniform", ratio=0.5, seed=cell.seed)
+    X, Y, X_test = _inputs(bench_methods.Fast(), problem)
+    assert Y.dtype == int
+    np.testing.assert_array_equal(Y, problem.Y.toarray())
+    X[:], Y[:], X_test[:] = 0, 0, 0
+    assert problem.X.any()
+    assert problem.Y.nnz
+    assert problem.X_test.any()
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")

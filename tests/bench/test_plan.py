@@ -98,7 +98,7 @@ def test_any_plan_is_read_back(params, label, noise, options):
         (('name = "MLkNN"', 'name = "MLkN"'), "p.toml, line 23: There is no method 'MLkN'. Did you mean 'MLkNN'?"),
         (('label = "oF"', 'lable = "oF"'), "p.toml, line 15: A method has no 'lable'. Did you mean 'label'?"),
         (("n_neighbors", "n_neighbours"), "p.toml, line 25: MLkNN has no parameter 'n_neighbours'. Did you mean"),
-        (("repeats = 3", "repeats = 0"), "p.toml, line 3: repeats must be a whole number of at least 1, got 0"),
+        (("repeats = 3", "repeats = 0"), "p.toml, line 3: repeats must be a whole number of at least 1 and at most"),
         (('"own", 0.5', '"own", -1'), "p.toml, line 4: noise is false candidates per true label"),
         (("alpha = [1, 10]", "alpha = 1"), "p.toml, line 20: grid needs a list of values for 'alpha', got 1"),
         (("alpha = [1, 10]", "alpha = [1, -1]"), "p.toml, line 20: The 'alpha' parameter of PMLLFC must be"),
@@ -116,6 +116,24 @@ def test_a_typo_is_named_with_its_line(change, message, tmp_path):
     with pytest.raises(PlanError) as error:
         read_plan(tmp_path / "p.toml")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("data = " + "[" * 5000 + "]" * 5000, "^p.toml: its lists and tables are nested too deeply for a plan"),
+        (f"repeats = {'9' * 5000}", "^p.toml: it has a number of more than 4,300 digits"),
+        (f'data = ["scene"]\nrepeats = {"9" * 4000}', "^p.toml, line 2: repeats must .* got 9{40}…"),
+        ('data = ["scene"]\n"a.b" = 3', "^p.toml, line 2: a plan has no 'a.b'"),
+        ('data = ["scene"]\n\na.b = 3', "^p.toml, line 3: a plan has no 'a'"),
+        ("data = [\"scene\"]\n['x y']\nz = 3", "^p.toml, line 2: a plan has no 'x y'"),
+    ],
+    ids=["deep", "digits", "repeats", "quoted key", "dotted key", "quoted header"],
+)
+def test_hostile_toml_gets_one_sentence(text, message):
+    with pytest.raises(PlanError, match=message) as error:
+        parse_plan(text, name="p.toml")
+    assert len(str(error.value)) < 250
 
 
 def test_a_plan_that_is_no_text_or_no_file(tmp_path):

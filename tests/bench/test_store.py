@@ -227,6 +227,24 @@ def test_what_is_not_a_store_is_refused_and_left_alone(tmp_path):
         Store(tmp_path / "no" / "results.sqlite")
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("DROP TABLE places", "its table 'places' is absent"),
+        ("ALTER TABLE cells RENAME COLUMN reason TO why", "its table 'cells' is absent or not as pmlkit makes it"),
+        ("UPDATE places SET label = CAST(x'81' AS TEXT)", "UTF-8"),
+        ("UPDATE places SET params = '[1'", r"'\[1' is not a JSON object"),
+        ("UPDATE cells SET versions = '3'", "'3' is not a JSON object"),
+    ],
+)
+def test_a_damaged_store_gets_one_sentence(path, fast_plan, damage, message):
+    run(fast_plan("Fast", repeats=1), path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(DataError, match=rf"results.sqlite' is a damaged store: .*{message}.*Run the benchmark into"):
+        load_cells(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_store_in_a_folder_that_cannot_be_written_to_can_be_read(path, fast_plan):
     run(fast_plan("Fast", repeats=1), path)

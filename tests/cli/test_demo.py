@@ -34,7 +34,7 @@ def test_it_is_short_and_fits_eighty_columns(shown):
 def test_it_says_what_was_measured(shown):
     demo = run_demo(ROWS)
     for method in demo.methods.values():
-        assert f"{method.measures['average_precision']:.3f}" in shown[0]
+        assert f"{method.metrics['average_precision']:.3f}" in shown[0]
         assert f"{method.cleaning['cleaning_auc']:.3f}" in shown[0]
     for suspect in demo.suspects:
         assert f"{suspect.confidence:.3f}" in shown[0]
@@ -43,13 +43,16 @@ def test_it_says_what_was_measured(shown):
 def test_the_files_are_the_ones_of_the_demo(shown):
     demo, folder = run_demo(ROWS), shown[1]
     assert sorted(path.name for path in folder.iterdir() if "lfc" not in path.name) == [
-        "contact-sheet.png",
+        "contact-sheet.html",
         "demo.npz",
         "model.skops",
     ]
     assert read(folder / "demo.npz") == demo.data
     assert type(load(folder / "model.skops")).__name__ == demo.best_cleaner
-    assert (folder / "contact-sheet.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "contact-sheet.html").read_text(encoding="utf-8")
+    assert page.count('src="data:image/png;base64,') == len(demo.suspects)
+    assert page.count("✗ wrong") == sum(suspect.is_wrong for suspect in demo.suspects)
+    assert "http" not in page.replace("http-equiv", "")
 
 
 def test_the_commands_it_suggests_work_as_printed(shown, run):

@@ -10,19 +10,21 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils import get_tags
 from threadpoolctl import ThreadpoolController
 
-from pmlkit._typing import CSR, Features
+from pmlkit._typing import Features
 from pmlkit.bench.cells import METRICS, Cell, build_model
 from pmlkit.bench.plan_entries import Tune
 from pmlkit.bench.problem import Problem, make_problem
 from pmlkit.bench.sandbox import Budget, Outcome, Sandbox
 from pmlkit.data import StratifiedLabelKFold
+from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning, scorers
 
 __all__ = ["choose_params", "close_sandbox", "run_cell"]
@@ -43,8 +45,8 @@ def run_cell(cell: Cell, budget: Budget) -> Outcome:
     Returns
     -------
     outcome : Outcome
-        Its answer has the `METRICS`, ``fit_seconds`` (with the choice of parameters, if there is one),
-        ``predict_seconds``, and ``chosen``, the parameters that were chosen.
+        Its answer has the `METRICS`, ``fit_seconds`` (tuning included), ``predict_seconds``, and ``chosen``, the
+        tuned parameters.
 
     Examples
     --------
@@ -73,22 +75,33 @@ def _prepare(cell: Cell) -> Callable[[], dict[str, Any]]:
     model = build_model(cell.method, cell.params, cell.seed)
     _cap_threads(len(sys.modules))
     problem = make_problem(cell.source, noise=cell.noise, ratio=cell.ratio, seed=cell.seed)
-    # Copies: the next method gets the same rows, whatever this one does to its own.
-    own = replace(problem, X=problem.X.copy(), Y=problem.Y.copy(), X_test=problem.X_test.copy())
-    return functools.partial(_measure, cell, model, own)
+    return functools.partial(_evaluate, cell, model, _inputs(model, problem), problem)
+
+
+def _inputs(model: Any, problem: Problem) -> tuple[Any, Any, Any]:
+    """Return X, Y and X_test for one method: copies, which it may change, and dense unless it accepts sparse ones.
+
+    X may be sparse if the scikit-learn tag ``input_tags.sparse`` says so, and Y if the class attribute
+    ``accepts_sparse_y`` does, which the methods of pmlkit do not need.
+    """
+    sparse_x = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.sparse
+    sparse_y = getattr(model, "accepts_sparse_y", isinstance(model, BasePML))
+    X, X_test = (
+        rows.toarray() if sparse.issparse(rows) and not sparse_x else rows.copy()
+        for rows in (problem.X, problem.X_test)
+    )
+    return X, problem.Y.copy() if sparse_y else problem.Y.toarray().astype(int), X_test
 
 
 @functools.lru_cache(maxsize=1)
 def _cap_threads(n_modules: int) -> None:
-    """Let the libraries loaded so far use one thread, however many processes run.
-
-    The order of a sum, and with it the last digits of a result, must not depend on the number of jobs.
-    """
+    """Limit the libraries loaded so far to one thread, so that results do not depend on the number of jobs."""
     ThreadpoolController().limit(limits=1)
 
 
-def _measure(cell: Cell, model: Any, problem: Problem) -> dict[str, Any]:
-    # For methods that take their random numbers from where they should not.
+def _evaluate(cell: Cell, model: Any, inputs: tuple[Any, Any, Any], problem: Problem) -> dict[str, Any]:
+    X, Y, X_test = inputs
+    # For methods that use the global random state in spite of `random_state`.
     random.seed(cell.seed)
     np.random.seed(cell.seed)  # noqa: NPY002
     chosen = None
@@ -96,13 +109,13 @@ def _measure(cell: Cell, model: Any, problem: Problem) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         started = time.perf_counter()
         if cell.tune is not None and cell.grid:
-            chosen = choose_params(model, cell.grid, problem.X, problem.Y, tune=cell.tune, random_state=cell.seed)
+            chosen = choose_params(model, cell.grid, X, Y, tune=cell.tune, random_state=cell.seed)
             model.set_params(**chosen)
-        model.fit(problem.X, problem.Y)
+        model.fit(X, Y)
         fit_seconds = time.perf_counter() - started
-        scores = model.decision_function(problem.X_test)
+        scores = model.decision_function(X_test)
         started = time.perf_counter()
-        predictions = model.predict(problem.X_test)
+        predictions = model.predict(X_test)
         predict_seconds = time.perf_counter() - started
         found = evaluate(problem.truth_test, scores, predictions)
         if hasattr(model, "label_confidence_"):
@@ -112,18 +125,18 @@ def _measure(cell: Cell, model: Any, problem: Problem) -> dict[str, Any]:
 
 
 def choose_params(
-    model: Any, grid: Mapping[str, Sequence[Any]], X: Features, Y: CSR, *, tune: Tune, random_state: int
+    model: Any, grid: Mapping[str, Sequence[Any]], X: Features, Y: Any, *, tune: Tune, random_state: int
 ) -> dict[str, Any]:
-    """Return the combination of a grid that does best in a cross-validation scored on the candidates.
+    """Choose parameters by cross-validation on the training rows, scored on the candidates of the held-out rows.
 
     Parameters
     ----------
     model : estimator
-        Is not changed.
+        Unfitted; it is not changed.
     grid : dict of sequences
-        The values of each parameter.
-    X, Y : rows and their candidates
-        Of training rows only. The truth is not looked at: the held-out rows' candidates stand in for it.
+        Values of each parameter.
+    X, Y : training rows and their candidates
+        The truth is not used.
     tune : Tune
         Number of folds, and the metric.
     random_state : int
@@ -132,11 +145,11 @@ def choose_params(
     Returns
     -------
     chosen : dict
-        Of equally good combinations the first.
+        Best combination, the first one of equals.
 
     Notes
     -----
-    A combination that raises is out; if all do, the last error is raised.
+    A combination that raises is left out; if all do, the last error is raised.
 
     Examples
     --------

@@ -28,7 +28,9 @@ from pmlkit.methods import all_methods
 __all__ = ["Plan", "parse_plan", "plan_text", "read_plan"]
 
 _KEYS = ("data", "methods", "noise", "kinds", "repeats", "seed", "tune")
-_TOP = re.compile(r"\s*(?:\[\[?\s*(?P<header>\w+)[^\]]*\]|(?P<key>\w+)\s*=)")
+_MOST_REPEATS = 1_000_000
+_NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_TOP = re.compile(rf"\s*(?:\[\[?\s*(?P<header>{_NAME})[^\]]*\]|(?P<key>{_NAME})[\s.\w-]*=)")
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,14 @@ class Plan:
         seed: int = 0,
         tune: Any = None,
     ) -> None:
-        if not is_whole(repeats, at_least=1):
-            raise PlanError(f"repeats must be a whole number of at least 1, got {repeats!r}.", "repeats", "repeats")
+        if not is_whole(repeats, at_least=1) or repeats > _MOST_REPEATS:
+            raise PlanError(
+                f"repeats must be a whole number of at least 1 and at most {_MOST_REPEATS:,}, got {_shown(repeats)}.",
+                "repeats",
+                "repeats",
+            )
         if not is_whole(seed, at_least=0):
-            raise PlanError(f"seed must be a whole number, 0 or more, got {seed!r}.", "seed", "seed")
+            raise PlanError(f"seed must be a whole number, 0 or more, got {_shown(seed)}.", "seed", "seed")
         values = {
             "data": tuple(DataEntry.of(given) for given in check_list(data, "data")),
             "methods": tuple(
@@ -128,6 +134,11 @@ class Plan:
     def variants(self) -> list[Variant]:
         """Return the methods with their parameters, as they are run."""
         return [variant for entry in self.methods for variant in entry.variants(tuned=self.tune is not None)]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _tune(given: Any) -> Tune | None:
@@ -195,17 +206,20 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
         where = f"line {line[1]}" if line else f"line {text.count(chr(10)) + 1}"
         what = str(error).partition(" (at ")[0]
         raise PlanError(f"{name}, {where}: {what[:1].lower()}{what[1:]}.") from error
+    except RecursionError as error:
+        raise PlanError(f"{name}: its lists and tables are nested too deeply for a plan.") from error
+    except ValueError as error:  # Python converts no number of more digits
+        raise PlanError(f"{name}: it has a number of more than 4,300 digits, which no plan needs.") from error
     for key in values:
         if key not in _KEYS:
             message = f"a plan has no {key!r}.{did_you_mean(key, _KEYS)} It has {', '.join(_KEYS)}."
-            raise PlanError(f"{name}, line {_line_of(text, key, key)}: {message}")
+            raise PlanError(f"{_place(name, text, key, key)}: {message}")
     if "data" not in values:
         raise PlanError(f'{name}: a plan needs data, such as data = ["scene"].')
     try:
         return Plan(**_with_none(values))
     except PlanError as error:
-        line_number = _line_of(text, error.section, error.word)
-        where = f"{name}, line {line_number}" if line_number else name
+        where = _place(name, text, error.section, error.word)
         raise PlanError(f"{where}: {error}", error.section, error.word) from error
 
 
@@ -225,6 +239,11 @@ def _none_in(value: Any) -> Any:
     return None if value == "none" else value
 
 
+def _place(name: str, text: str, section: str, word: str) -> str:
+    line = _line_of(text, section, word)
+    return f"{name}, line {line}" if line else name
+
+
 def _line_of(text: str, section: str, word: str) -> int | None:
     """Return the number of the line, in a section of the plan, on which a word stands."""
     lines = list(_section_lines(text, section))
@@ -242,9 +261,9 @@ def _section_lines(text: str, section: str) -> Iterator[tuple[int, str]]:
         bare = re.sub(r"(?<!\S)#.*", "", line)
         top = _TOP.match(bare) if depth == 0 else None
         if top and top["header"]:
-            table = top["header"]
+            table = top["header"].strip("\"'")
         elif top and not table:  # below a header, keys are those of the table
-            key = top["key"]
+            key = top["key"].strip("\"'")
         depth += len(re.findall(r"[\[{]", bare)) - len(re.findall(r"[\]}]", bare))
         if (table or key) == section:
             yield number, bare

@@ -1,7 +1,6 @@
 """Run the cells of a plan, on this machine or on a Dask cluster, and store the results."""
 
 import contextlib
-import importlib
 import logging
 import os
 import time
@@ -12,6 +11,7 @@ from typing import Any
 
 import joblib
 
+from pmlkit._optional import optional_import
 from pmlkit.bench.cells import Cell, expand
 from pmlkit.bench.evaluation import close_sandbox, run_cell
 from pmlkit.bench.plan import Plan, plan_text
@@ -263,10 +263,7 @@ def _workers(jobs: int, dask: str | None) -> Iterator[joblib.Parallel]:
 
 @contextlib.contextmanager
 def _dask_client(address: str, jobs: int) -> Iterator[Any]:
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError as error:
-        raise ValueError("Dask is not installed: pip install 'pmlkit[dask]'.") from error
+    distributed = optional_import("distributed")
     if address == "local":
         with (
             distributed.LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None) as cluster,

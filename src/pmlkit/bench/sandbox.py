@@ -1,7 +1,7 @@
-"""Do work in a process of its own, within a budget of time and memory.
+"""Run tasks in a forked process with limits of time and memory.
 
-A process costs several milliseconds to make, so one does several pieces of work. It is ended when a piece uses up its
-budget, and replaced when it has done enough, so that what a piece leaves behind cannot pile up.
+Forking costs several milliseconds, so one process runs several tasks. It is killed when a task exceeds a limit, and
+replaced after some tasks, so that what a task leaves behind cannot accumulate.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import pickle
 import select
 import signal
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -24,28 +25,31 @@ from typing import Any, NoReturn
 __all__ = ["Budget", "Outcome", "Sandbox", "die_with_parent"]
 
 _IS_LINUX = sys.platform == "linux"
-# Elsewhere the peak of memory cannot be reset, so that each piece needs a process of its own.
-_PIECES_A_PROCESS = 25 if _IS_LINUX else 1
-_PREPARATION = 600.0  # seconds that the preparation may take at least
-_LOOK_EVERY = 0.5  # seconds between two looks at whether the process still lives
+# Elsewhere the peak of memory cannot be reset, so that each task needs a process of its own.
+_TASKS_PER_PROCESS = 25 if _IS_LINUX else 1
+_PREPARATION = 600.0  # minimum time limit of the preparation, in seconds
+_LOOK_EVERY = 0.5  # seconds between two checks that the process is alive
 _PR_SET_PDEATHSIG = 1
 _LENGTH = 8  # bytes before a message that say how long it is
 _MEGABYTE = 2**20
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 Work = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a piece of work may use.
+    """Limits of a task.
 
     Attributes
     ----------
     seconds : float
-        Of the clock on the wall.
+        Wall-clock time.
     megabytes : float
-        Of memory (address space), beyond what the process has at the start.
+        Memory (address space) beyond what the process has at the start.
     """
 
     seconds: float
@@ -54,16 +58,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a piece of work.
+    """Outcome of a task.
 
     Attributes
     ----------
     answer : dict or None
-        What it returned.
+        Its result.
     reason : str or None
-        Why there is no answer.
+        Why there is none.
     peak_mb : float
-        Memory that it added at its peak; 0 where it did not live to tell.
+        Memory that it added at its peak; 0 if the process was killed.
     """
 
     answer: dict[str, Any] | None
@@ -72,14 +76,14 @@ class Outcome:
 
 
 class Sandbox:
-    """Does work in a copy of this process.
+    """Run tasks in a fork of this process.
 
     Parameters
     ----------
     prepare : callable
-        Called in the copy with a task, which must be picklable. Returns the work: a callable without arguments that
-        returns a dict which JSON can hold. Only the work counts against the budget. What `prepare` keeps in memory
-        serves later tasks.
+        Called in the fork with a task, which must be picklable. Returns a callable without arguments that does the
+        work and returns a dict that JSON can hold. Only that callable counts against the budget. What `prepare`
+        caches serves later tasks.
 
     Examples
     --------
@@ -100,7 +104,7 @@ class Sandbox:
         self._process: _Process | None = None
 
     def run(self, task: Any, budget: Budget) -> Outcome:
-        """Do the work of a task, and say what came of it."""
+        """Run a task and return its outcome."""
         if self._process is not None and not self._process.is_usable:
             self.close()
         if self._process is None:
@@ -115,20 +119,20 @@ class Sandbox:
         return outcome
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """Kill the process, if there is one."""
         if self._process is not None:
             self._process.end()
             self._process = None
 
 
 class _Process:
-    """The copy, as it is seen from the original."""
+    """The fork, seen from its parent."""
 
     def __init__(self, prepare: Callable[[Any], Work]) -> None:
         tasks_out, self._tasks = os.pipe()
         self._answers, answers_in = os.pipe()
         self._received = bytearray()
-        self._n_pieces = 0
+        self._n_tasks = 0
         self._status: int | None = None
         parent = os.getpid()
         with _interrupts_held():
@@ -142,12 +146,12 @@ class _Process:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it lives and has not done enough."""
-        return self._n_pieces < _PIECES_A_PROCESS and not self._has_died()
+        """Whether it is alive and may run another task."""
+        return self._n_tasks < _TASKS_PER_PROCESS and not self._has_died()
 
     def run(self, task: Any, budget: Budget) -> tuple[Outcome, bool]:
-        """Return the outcome, and whether the process can go on."""
-        self._n_pieces += 1
+        """Return the outcome, and whether the process can run another task."""
+        self._n_tasks += 1
         try:
             _send(self._tasks, pickle.dumps((task, budget)))
             message = self._receive(max(budget.seconds, _PREPARATION))
@@ -177,7 +181,7 @@ class _Process:
             elif self._has_died():  # though something that it started still holds the pipe
                 raise EOFError
             elif os.getppid() != parent:
-                raise SystemExit(1)  # whoever wants the answer is gone
+                raise SystemExit(1)  # nobody is left to receive the answer
         return message
 
     def _next_message(self) -> dict[str, Any] | None:
@@ -192,7 +196,7 @@ class _Process:
         return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> None:
-        """End it, and whatever it started: it leads a group of its own."""
+        """Kill it and all its children: it leads a process group."""
         if self._status is not None:
             return
         for kill in (os.killpg, os.kill):
@@ -204,7 +208,7 @@ class _Process:
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel end this process when its parent ends, in whatever way: an orphan must not go on (Linux only)."""
+    """Let the kernel kill this process when its parent ends, however it ends (Linux only)."""
     if _IS_LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before this was said
@@ -213,7 +217,7 @@ def die_with_parent(parent: int) -> None:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C for the end of the block: what Python calls around a fork would swallow it."""
+    """Defer Ctrl-C to the end of the block: the hooks that Python calls around a fork would swallow it."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield
@@ -229,9 +233,9 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _serve(prepare: Callable[[Any], Work], parent: int, tasks: int, answers: int) -> NoReturn:
-    """Be the copy: do one task after the other, and end without any clean-up when there are no more."""
+    """Main loop of the fork: run one task after the other; exit without clean-up when there are no more."""
     try:
-        _settle_in(parent)
+        _set_up_child(parent)
         while True:
             length = int.from_bytes(_read(tasks, _LENGTH))
             task, budget = pickle.loads(_read(tasks, length))
@@ -260,11 +264,11 @@ def _do(work: Work, budget: Budget) -> dict[str, Any]:
         return message | {"peak_mb": max(0.0, (_peak() - before) / _MEGABYTE)}
 
 
-def _settle_in(parent: int) -> None:
+def _set_up_child(parent: int) -> None:
     os.setpgid(0, 0)
     die_with_parent(parent)
     if _IS_LINUX:
-        # If the machine runs out of memory, this is the process to end.
+        # If the machine runs out of memory, the kernel should kill this process first.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -290,13 +294,13 @@ def _limited_memory(budget: Budget) -> Iterator[None]:
 
 
 def _trim_memory() -> None:
-    """Give memory back that earlier work freed, or the next would seem to need less than it does."""
+    """Return freed memory to the system; otherwise the next task would seem to need less than it does."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # glibc
 
 
 def _restart_peak() -> int:
-    """Forget the peak of memory so far, and return what is in use."""
+    """Reset the peak of memory, and return what is in use."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _pages(1) or _peak()
@@ -322,11 +326,22 @@ def _pages(column: int) -> int:
 
 
 def _sentence(error: BaseException) -> str:
-    """Return an error in one line, with the place where it was raised."""
+    """Return an error in one line, with the line of the user's own file in which it arose, if there is one."""
     text = " ".join(str(error).split())
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    # The deepest frame of a user's file, else of pmlkit, else of any library.
+    frame = max(enumerate(frames), key=lambda item: (_closeness(item[1].filename), item[0]), default=(0, None))[1]
+    where = f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
     return f"{type(error).__name__}: {text[:400]}{where}" if text else f"{type(error).__name__}{where}"
+
+
+def _closeness(filename: str) -> int:
+    """Return 2 for a user's file, 1 for one of pmlkit, 0 for Python's and those of installed packages."""
+    path = os.path.abspath(filename)
+    if path.startswith(_PACKAGE):
+        return 1
+    is_library = filename.startswith("<") or path.startswith(_LIBRARIES) or "site-packages" in Path(path).parts
+    return 0 if is_library else 2
 
 
 def _death(status: int) -> str:

@@ -1,6 +1,7 @@
 """Read a store: its tables, the finished cells, how it was filled, and clear errors for files that are no store."""
 
 import contextlib
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file that is no store, or one from a newer version."""
+    """Refuse a file that is not a store, a store of a newer version, and one whose tables are not those of a store."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION:
@@ -88,13 +89,24 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{str(path)!r} was made by a newer pmlkit (store version {found}; this pmlkit {__version__} knows up to "
             f"{SCHEMA}): upgrade pmlkit, or choose another file."
         )
+    made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
+    for statement in filter(str.strip, _TABLES.split(";")):
+        words = statement.split()
+        # The exact text: its types and constraints are what the columns can be relied on for.
+        if words[1] == "TABLE" and made.get(words[2]) != statement.strip():
+            raise DataError(
+                f"{str(path)!r} is a damaged store: its table {words[2]!r} is absent or not as pmlkit makes it. Run "
+                "the benchmark into another file."
+            )
 
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite says into a sentence."""
+    """Turn errors of SQLite into one sentence."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise _damaged(path, "it holds text that is not UTF-8") from error
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith("SQLITE_NOTADB"):
@@ -106,7 +118,11 @@ def plain_errors(path: Path) -> Iterator[None]:
             ) from error
         if name.startswith("SQLITE_BUSY"):
             raise DataError(f"{str(path)!r} is locked by another program for more than {PATIENCE} s.") from error
-        raise DataError(f"{str(path)!r} cannot be used as a store: {error}.") from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, reason: str) -> DataError:
+    return DataError(f"{str(path)!r} is a damaged store: {reason}. Run the benchmark into another file.")
 
 
 @dataclass(frozen=True)
@@ -173,10 +189,21 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
         "WHERE p.current = ? AND c.status IN ('done', 'failed') ORDER BY p.rowid, c.repeat"
     )
     with _reading(path) as connection:
-        cells = pd.read_sql_query(query, connection, params=(int(not superseded),))
+        cursor = connection.execute(query, (int(not superseded),))
+        cells = pd.DataFrame(cursor.fetchall(), columns=[column[0] for column in cursor.description])
+    for column in ("params", "versions"):
+        for text in cells[column].dropna().unique():
+            _check_json(text, Path(path))
     numbers = ["ratio", *METRICS, "fit_seconds", "predict_seconds", "peak_mb"]
     cells[numbers] = cells[numbers].astype("float64")
     return cells[list(COLUMNS)]
+
+
+def _check_json(text: str, path: Path) -> None:
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(json.loads(text), dict):
+            return
+    raise _damaged(path, f"{text[:40]!r} is not a JSON object")
 
 
 def load_plan_facts(path: str | os.PathLike[str]) -> list[RunFacts]:

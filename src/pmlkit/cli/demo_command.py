@@ -1,7 +1,6 @@
-"""The command ``demo``: prints what `pmlkit.demo` computes, and keeps its files."""
+"""The command ``demo``: prints the results of `pmlkit.demo` and writes its files."""
 
 import contextlib
-import logging
 import os
 import shlex
 import shutil
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-_DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.png"
+_DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
 
 
 def demo(
     common: Common,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the data, a model and a picture.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the data, a model and a page.")] = Path(
         "pmlkit-demo"
     ),
-    rows: Annotated[int, typer.Option(min=50, max=100_000, help="How many strips.")] = 2000,
+    rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
     force: Force = False,
 ) -> None:
-    """See it work: find false labels in pictures of handwritten digits, and learn in spite of them.
+    """Try pmlkit on embedded data: find false labels of images of handwritten digits, and learn despite them.
 
     Needs no file and no network. An earlier demo in the folder is replaced.
     """
@@ -83,18 +82,16 @@ def _is_demo(path: Path) -> bool:
 
 
 def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
-    # Its note on building a font cache would stand in the middle of the bar.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from pmlkit.cli.contact_sheet import draw_contact_sheet
+    from pmlkit.cli.contact_sheet import contact_sheet
     from pmlkit.data import write
     from pmlkit.persistence import save
 
     title = f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}"
-    picture = draw_contact_sheet(found.data, found.suspects, title=title)
+    page = contact_sheet(found.data, found.suspects, title=title)
     write(found.data, paths[_DATA], force=True)
     save(found.methods[found.best_cleaner].model, paths[_MODEL], force=True)
     with replacing(paths[_SHEET]) as stream:
-        stream.write(picture)
+        stream.write(page.encode())
 
 
 def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:

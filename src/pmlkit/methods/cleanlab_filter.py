@@ -1,6 +1,6 @@
 """Confident learning: drop the candidates that cleanlab flags, and fit again."""
 
-from importlib import import_module
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import StrOptions
 
 from pmlkit._arrays import row_of_cells
+from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.logistic import CandidateLogistic
@@ -30,12 +31,7 @@ _QUALITIES = {"self_confidence", "normalized_margin", "confidence_weighted_entro
 
 def _cleanlab(part: str) -> Any:
     """Return a module of cleanlab's multi-label tools."""
-    try:
-        return import_module(f"cleanlab.multilabel_classification.{part}")
-    except ImportError as error:
-        raise ImportError(
-            "CleanlabFilter needs the package cleanlab, which is not installed: run `pip install cleanlab`."
-        ) from error
+    return optional_import(f"cleanlab.multilabel_classification.{part}")
 
 
 def _label_lists(Y: CSR) -> list[list[int]]:
@@ -52,9 +48,14 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
     varied = np.flatnonzero((count > 0) & (count < Y.shape[0]))
     flagged = np.zeros(Y.shape, dtype=bool)
     if len(varied):
-        flagged[:, varied] = _cleanlab("filter").find_multilabel_issues_per_class(
-            labels=_label_lists(Y[:, varied]), pred_probs=probability[:, varied], filter_by=filter_by, n_jobs=1
-        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            flagged[:, varied] = _cleanlab("filter").find_multilabel_issues_per_class(
+                labels=_label_lists(Y[:, varied]), pred_probs=probability[:, varied], filter_by=filter_by, n_jobs=1
+            )
+        # cleanlab repeats its warnings for every label.
+        for message, category in {str(warning.message): warning.category for warning in caught}.items():
+            warnings.warn(message, category, stacklevel=2)
     row = row_of_cells(Y)
     return np.asarray(flagged[row, Y.indices])
 
