@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from pmlkit._words import counted
-from pmlkit.cli.clean_command import find_suspects
+from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
 from pmlkit.cli.output_paths import check_output
@@ -78,8 +79,9 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
     if not server.is_loopback:
         say("warning", f"{server.host} can be reached from other machines, and nothing is encrypted on the way.")
     address = server.address
-    OUT.print(f"The review page: [link={address}]{address}[/link]", soft_wrap=True, highlight=False)
-    OUT.print(f"Answers are stored in {printable(answers)}. Stop with Ctrl-C.", soft_wrap=True, highlight=False)
+    OUT.print(Text.assemble("The review page: ", (address, f"bold cyan link {address}")), soft_wrap=True)
+    OUT.print(Text(f"Answers are stored in {printable(answers)}. Stop with Ctrl-C."), soft_wrap=True)
+    OUT.file.flush()
     if not no_browser:
         with contextlib.suppress(webbrowser.Error):
             webbrowser.open(address)
@@ -88,7 +90,7 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
     finally:
         n_answers = len(server.answers)
         server.review.close()
-        OUT.print(f"{counted(n_answers, 'answer')} in {printable(answers)}.", soft_wrap=True, highlight=False)
+        OUT.print(Text(f"{counted(n_answers, 'answer')} in {printable(answers)}."), soft_wrap=True)
 
 
 def apply(
@@ -108,12 +110,7 @@ def apply(
     with Watch("applying the answers"):
         applied = apply_review(store, table.X, table.Y, table.label_names)
     with Watch(f"writing {output.name}"):
-        if hasattr(table, "check_same_format"):
-            table.write(output, applied.Y, force=True)
-        else:
-            from pmlkit.data import write
-
-            write(table.replace(Y=applied.Y, truth=None), output, force=True)
+        write_labels(table, output, applied.Y)
     facts = {
         "answers": applied.n_answers, "called_wrong": applied.n_called_wrong, "certified": applied.n_certified,
         "promise": applied.promise, "written": [output],
@@ -171,5 +168,5 @@ def import_answers(
     answers = read_answers(file, source)
     answers.write(output)
     count = answers.frame["answer"].value_counts()
-    facts: dict[str, object] = {"answers": len(answers)} | {str(k): int(v) for k, v in count.items()}
+    facts: dict[str, object] = {"answers": len(answers), **{str(k): int(v) for k, v in count.items()}}
     emit(facts | {"written": [output]}, fact_table(facts | {"file": output}), as_json=common.json)
