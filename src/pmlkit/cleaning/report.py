@@ -58,7 +58,9 @@ def write_report(
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f}\u00a0%"
+    if share is None:
+        return "–"
+    return "<\u20091\u00a0%" if 0 < share < 0.005 else f"{100 * share:.0f}\u00a0%"
 
 
 def _count(number: int, noun: str = "") -> str:

@@ -71,7 +71,7 @@ def summarise(
         "curve": [
             {"share": s, "n": max(1, round(s * judged)), **_bounds(result.expected_precision(s))} for s in _SHARES
         ],
-        "labels": _labels(result, removed),
+        "labels": _labels(result),
         "cannot_tell": _cannot_tell(result),
         "n_rare": len(result.rare_labels),
         "rare": [result.label_names[k] for k in result.rare_labels[:30]],
@@ -119,17 +119,16 @@ def _missing(result: CleaningResult) -> list[dict[str, Any]]:
     ]
 
 
-def _labels(result: CleaningResult, removed: BoolArray) -> list[dict[str, Any]]:
+def _labels(result: CleaningResult) -> list[dict[str, Any]]:
     """Return the labels with the most wrong candidates in expectation."""
     table = result.noise_rate_.per_label.copy()
-    table["removed"] = np.bincount(result.Y.indices[removed], minlength=len(table))
     table = table[table["noise_rate"].notna()]
     table["wrong"] = table["noise_rate"] * table["candidates"]
     table = table.sort_values("wrong", ascending=False, kind="stable").head(_N_LABELS)
     return [
         {
             "label": str(line.label), "candidates": int(line.candidates), "rate": float(line.noise_rate),
-            "low": float(line.low), "high": float(line.high), "removed": int(line.removed), "wrong": float(line.wrong),
+            "wrong": float(line.wrong),
         }
         for line in table.itertuples()
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """The audit: which question to ask next, and what the answers so far tell and promise."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, 
 from pmlkit.cleaning.audit.estimates import Estimates
 from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
-from pmlkit.cleaning.audit.record import Event, Kind, Record, load_state, save_state
+from pmlkit.cleaning.audit.record import ASKED, Event, Kind, Record, load_state, save_state
 from pmlkit.cleaning.audit.sampling import audit_order, inclusion
 from pmlkit.exceptions import DataError
 
@@ -181,11 +181,12 @@ class Audit:
         skip : iterable of int
             Candidates, as ``Question.cell``, that somebody else is looking at.
         """
-        found: list[Question] = []
         taken = set(skip)
+        found = [question for question in self._withdrawn() if question.cell not in taken][:k]
+        taken.update(question.cell for question in found)
         n_audit = self._record.n_of("audit")
-        first = self._record.n_asked
-        for slot in range(first, first + k):
+        first = self._record.n_asked + len(found)
+        for slot in range(first, first + k - len(found)):
             kind = self._kind_of_slot(slot, n_audit)
             cell = self._to_repeat(slot, taken) if kind == "repeat" else -1
             if kind == "repeat" and cell < 0:
@@ -476,6 +477,14 @@ class Audit:
         if self._active >= 0:
             return "certificate"
         return "audit" if n_audit < _N_FIRST or slot % _AUDIT_EVERY == 0 else "suspicious"
+
+    def _withdrawn(self) -> Iterator[Question]:
+        """Yield the questions whose answers have just been withdrawn, the last one first."""
+        for event in reversed(self.events):
+            if event.undoes is None:
+                return
+            if event.kind in (*ASKED, "repeat"):
+                yield self._question(event.cell, event.kind)
 
     def _first_open(self, order: IntArray, taken: set[int], *, ranked: bool = False) -> int:
         """Return the first unanswered candidate of an order that nobody looks at; -1 if there is none."""
