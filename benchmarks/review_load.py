@@ -21,9 +21,9 @@ from pmlkit.data import make_pml
 def serve(folder: str, n_rows: int, pipe: Any) -> None:
     """Serve a review of made data until the parent says stop."""
     from pmlkit.cleaning import clean
-    from pmlkit.review.server import ReviewServer
-    from pmlkit.review.session import Review
-    from pmlkit.review.store import AnswerStore
+    from pmlkit.cleaning.review.server import ReviewServer
+    from pmlkit.cleaning.review.session import Review
+    from pmlkit.cleaning.review.store import AnswerStore
 
     data = make_pml(n_rows, n_features=50, n_labels=20, random_state=0)
     result = clean(data.X, data.Y)

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from pmlkit.cleaning import clean
+from pmlkit.cleaning.review.server import ReviewServer
+from pmlkit.cleaning.review.session import Review
+from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.data import load_digit_strips
-from pmlkit.review.server import ReviewServer
-from pmlkit.review.session import Review
-from pmlkit.review.store import AnswerStore
 
 CHROMIUM = Path("/usr/bin/chromium")
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pmlkit.cleaning import clean
-from pmlkit.review.session import Review
-from pmlkit.review.store import AnswerStore
+from pmlkit.cleaning.review.session import Review
+from pmlkit.cleaning.review.store import AnswerStore
 from review_fixtures import served
 
 

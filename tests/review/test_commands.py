@@ -10,7 +10,7 @@ import sys
 import httpx
 import pytest
 
-from pmlkit.review.store import AnswerStore
+from pmlkit.cleaning.review.store import AnswerStore
 from post_tables import make_posts, write_posts
 
 

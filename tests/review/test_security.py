@@ -6,10 +6,10 @@ import json
 import httpx
 import pytest
 
+from pmlkit.cleaning.review.server import ReviewServer
+from pmlkit.cleaning.review.session import Review
+from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.exceptions import DataError
-from pmlkit.review.server import ReviewServer
-from pmlkit.review.session import Review
-from pmlkit.review.store import AnswerStore
 from review_fixtures import served, sign_in
 
 
@@ -127,7 +127,7 @@ def test_a_flood_is_slowed_down(server):
         assert found == {401}
     bucket = server.app.user_middleware[0]
     assert bucket.kwargs["hosts"]
-    from pmlkit.review.security import _TokenBucket
+    from pmlkit.cleaning.review.security import _TokenBucket
 
     limited = _TokenBucket(rate=0.0, burst=3)
     assert [limited.take() for _ in range(4)] == [True, True, True, False]

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.exceptions import DataError
-from pmlkit.review.store import AnswerStore, Event
 
 
 def answer(row=0, label="a", said="wrong", **values):
@@ -101,7 +101,7 @@ def test_two_writers_lose_nothing(tmp_path):
 
 _WRITER = """
 import sys
-from pmlkit.review.store import AnswerStore, Event
+from pmlkit.cleaning.review.store import AnswerStore, Event
 with AnswerStore(sys.argv[1]) as store:
     for row in range(100_000):
         store.append([Event("ann", "answer", "audit", row=row, label="a", answer="wrong")])
@@ -129,7 +129,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path):
     program = f"""
 import resource, signal
 from pmlkit.exceptions import DataError
-from pmlkit.review.store import AnswerStore, Event
+from pmlkit.cleaning.review.store import AnswerStore, Event
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = AnswerStore({str(path)!r})
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

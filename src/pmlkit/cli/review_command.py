@@ -1,4 +1,4 @@
-"""The commands ``review``, ``apply``, ``export`` and ``import-answers``: words around `pmlkit.review`."""
+"""The commands ``review``, ``apply``, ``export`` and ``import-answers``: words around `pmlkit.cleaning.review`."""
 
 import contextlib
 import webbrowser
@@ -18,7 +18,7 @@ from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 
 if TYPE_CHECKING:
-    from pmlkit.review.server import ReviewServer
+    from pmlkit.cleaning.review.server import ReviewServer
 
 __all__ = ["apply", "export", "import_answers", "review", "serve"]
 
@@ -53,7 +53,7 @@ def review(
     The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C and go on later with the
     same command.
     """
-    from pmlkit.review import open_review
+    from pmlkit.cleaning.review import open_review
 
     _check_shares(precision, confidence)
     if answers.exists() and answers.resolve() == file.resolve():
@@ -103,7 +103,7 @@ def apply(
     force: Force = False,
 ) -> None:
     """Remove from a table what a review called wrong or certified; every other byte stays as it is."""
-    from pmlkit.review import apply_review
+    from pmlkit.cleaning.review import apply_review
 
     check_output(output, file, store, *reading.files, *columns.files, force=force)
     table = load(file, reading, columns, keep_table=True)
@@ -137,7 +137,7 @@ def export(
 ) -> None:
     """Write the most suspicious labels as tasks for another annotation tool, which can sort them by suspicion."""
     from pmlkit._words import did_you_mean
-    from pmlkit.review.exchange import EXPORTS, LABEL_STUDIO_CONFIG, export_suspects
+    from pmlkit.cleaning.review.exchange import EXPORTS, LABEL_STUDIO_CONFIG, export_suspects
 
     if to not in EXPORTS:
         raise Misuse(f"--to must be one of {', '.join(EXPORTS)}, got {to!r}.{did_you_mean(to, EXPORTS)}")
@@ -159,8 +159,8 @@ def import_answers(
 ) -> None:
     """Read the annotations of another tool as answers, for `pmlkit clean --answers` or `pmlkit audit --answers`."""
     from pmlkit._words import did_you_mean
-    from pmlkit.review.exchange import IMPORTS
-    from pmlkit.review.exchange import import_answers as read_answers
+    from pmlkit.cleaning.review.exchange import IMPORTS
+    from pmlkit.cleaning.review.exchange import import_answers as read_answers
 
     if source not in IMPORTS:
         raise Misuse(f"--from must be one of {', '.join(IMPORTS)}, got {source!r}.{did_you_mean(source, IMPORTS)}")

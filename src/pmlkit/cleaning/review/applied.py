@@ -11,8 +11,8 @@ import numpy as np
 
 from pmlkit._typing import CSR, Features
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG, code, find_cells, fingerprint, settled
+from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.exceptions import DataError
-from pmlkit.review.store import AnswerStore
 
 __all__ = ["Applied", "apply_review", "keep_certificate", "stored_certificate"]
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pmlkit.review.store import AnswerStore
+from pmlkit.cleaning.review.store import AnswerStore
 
 __all__ = ["Gate", "SecurityMiddleware"]
 

@@ -68,7 +68,7 @@ def export_suspects(
     >>> import json, pathlib, tempfile
     >>> from pmlkit import clean
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.review.exchange import export_suspects
+    >>> from pmlkit.cleaning.review.exchange import export_suspects
     >>> strips = load_digit_strips(100)
     >>> result = clean(strips.X, strips.Y)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -196,7 +196,7 @@ def import_answers(path: str | os.PathLike[str], source: str) -> Answers:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from pmlkit.review.exchange import import_answers
+    >>> from pmlkit.cleaning.review.exchange import import_answers
     >>> line = '{"label": "cat", "answer": "reject", "meta": {"row": 3}}'
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "out.jsonl")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.exceptions import DataError
-from pmlkit.review.store import AnswerStore
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
@@ -133,7 +133,7 @@ def similar_names(result: "CleaningResult") -> list[tuple[str, str, str]]:
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> from pmlkit.review.outputs import similar_names
+    >>> from pmlkit.cleaning.review.outputs import similar_names
     >>> similar_names(SimpleNamespace(label_names=("e-mail", "Email", "music")))
     [('e-mail', 'Email', 'the same but for case and punctuation')]
     """

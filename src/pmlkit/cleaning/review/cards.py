@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from pmlkit.cleaning.audit.answers import find_cells
+from pmlkit.cleaning.review.words import WordEvidence
 from pmlkit.cleaning.summary import png
 from pmlkit.exceptions import DataError
 from pmlkit.numerics.scaling import scaled
-from pmlkit.review.words import WordEvidence
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult

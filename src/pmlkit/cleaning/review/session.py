@@ -15,11 +15,11 @@ import numpy as np
 
 from pmlkit.cleaning.audit import Audit, Question
 from pmlkit.cleaning.audit.answers import WORDS
+from pmlkit.cleaning.review.applied import keep_certificate
+from pmlkit.cleaning.review.cards import Cards
+from pmlkit.cleaning.review.outputs import Outputs, similar_names
+from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event, StoredEvent
 from pmlkit.exceptions import DataError
-from pmlkit.review.applied import keep_certificate
-from pmlkit.review.cards import Cards
-from pmlkit.review.outputs import Outputs, similar_names
-from pmlkit.review.store import ANSWERS, AnswerStore, Event, StoredEvent
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult

@@ -38,7 +38,7 @@ class WordEvidence:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from pmlkit.review.words import WordEvidence
+    >>> from pmlkit.cleaning.review.words import WordEvidence
     >>> texts = ["a purring cat", "the cat sleeps", "my cat eats"] + ["the dog barks", "my dog eats", "dog days"]
     >>> evidence = WordEvidence(texts, sparse.csr_array([[1, 0]] * 3 + [[0, 1]] * 3))
     >>> evidence.marked("cat and dog", 0)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmlkit._optional import optional_import
-from pmlkit.review.applied import Applied, apply_review
-from pmlkit.review.exchange import export_suspects, import_answers
-from pmlkit.review.store import AnswerStore
+from pmlkit.cleaning.review.applied import Applied, apply_review
+from pmlkit.cleaning.review.exchange import export_suspects, import_answers
+from pmlkit.cleaning.review.store import AnswerStore
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
-    from pmlkit.review.server import ReviewServer
+    from pmlkit.cleaning.review.server import ReviewServer
 
 __all__ = ["AnswerStore", "Applied", "apply_review", "export_suspects", "import_answers", "open_review", "review"]
 
@@ -57,8 +57,8 @@ def open_review(
         optional_import(needed)
     from pmlkit.cleaning import clean
     from pmlkit.cleaning.audit.answers import fingerprint
-    from pmlkit.review.server import ReviewServer
-    from pmlkit.review.session import Review
+    from pmlkit.cleaning.review.server import ReviewServer
+    from pmlkit.cleaning.review.session import Review
 
     def refit(given: Any) -> "CleaningResult":
         return clean(
@@ -108,7 +108,7 @@ def review(
     >>> import pathlib, tempfile
     >>> from pmlkit import clean
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.review import review
+    >>> from pmlkit.cleaning.review import review
     >>> strips = load_digit_strips(100)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     server = review(clean(strips.X, strips.Y), pathlib.Path(folder, "a.sqlite"), open_browser=False)

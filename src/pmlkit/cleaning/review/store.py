@@ -99,7 +99,7 @@ class AnswerStore:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from pmlkit.review.store import AnswerStore, Event
+    >>> from pmlkit.cleaning.review.store import AnswerStore, Event
     >>> with tempfile.TemporaryDirectory() as folder, AnswerStore(pathlib.Path(folder, "a.sqlite")) as store:
     ...     seq = store.append([Event("ann", "answer", "audit", row=3, label="cat", answer="wrong")])[0]
     ...     _ = store.append([Event("ann", "undo", "audit", undoes=seq)])

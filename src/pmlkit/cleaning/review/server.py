@@ -1,4 +1,4 @@
-"""The web server of a review: routes to `pmlkit.review.session.Review`, on this machine only unless told otherwise."""
+"""The web server of a review: routes to `pmlkit.cleaning.review.session.Review`, on this machine only unless told otherwise."""
 
 import json
 import logging
@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from pmlkit.cleaning.review.security import Gate, SecurityMiddleware
+from pmlkit.cleaning.review.session import Review
 from pmlkit.exceptions import DataError
-from pmlkit.review.security import Gate, SecurityMiddleware
-from pmlkit.review.session import Review
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Answers
@@ -142,7 +142,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def _application(review: Review, gate: Gate, hosts: set[str], new_address: Callable[[], str]) -> Starlette:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    files = resources.files("pmlkit.review")
+    files = resources.files("pmlkit.cleaning.review")
     page = environment.from_string(files.joinpath("templates", "page.html.j2").read_text(encoding="utf-8"))
     static = {name: files.joinpath("static", name).read_bytes() for name in _STATIC}
 
