@@ -466,7 +466,6 @@ class CleaningResult:
             ``settle="latest"``, ``answers``, ``events``: see `pmlkit.cleaning.audit.Audit`.
         """
         from pmlkit.cleaning.audit import Audit
-    from pmlkit.cleaning.review.server import ReviewServer
 
         return Audit(self, **settings) if resume is None else Audit.resume(self, resume, **settings)
 

@@ -1,4 +1,4 @@
-"""The web server of a review: routes to `pmlkit.cleaning.review.session.Review`, on this machine only unless told otherwise."""
+"""The web server of a review, on this machine only unless told otherwise: routes to `Review` in session.py."""
 
 import json
 import logging
