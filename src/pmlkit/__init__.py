@@ -1,6 +1,7 @@
 """Partial multi-label learning with scikit-learn estimators: training rows carry candidate labels, some of them false.
 
-Start with :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from candidate labels.
+Start with :func:`open_table` for a file, :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from
+candidate labels.
 """
 
 from importlib import import_module
@@ -8,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult, LabelCleaner, clean
+    from pmlkit.data import Table, open_table
     from pmlkit.methods import (
         DRAMA,
         FPML,
+        NLR,
         PMLFP,
         PMLLC,
         PMLLFC,
         PMLLRS,
         PMLNI,
+        UPML,
         CandidateClassifier,
         CandidateLogistic,
         CleanlabFilter,
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
         ParticleMAP,
         ParticleVLS,
         RankSVM,
+        Schirn,
         make_classifier,
     )
 
@@ -32,11 +37,13 @@ __version__ = "0.1.0"
 __all__ = [
     "DRAMA",
     "FPML",
+    "NLR",
     "PMLFP",
     "PMLLC",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
+    "UPML",
     "CandidateClassifier",
     "CandidateLogistic",
     "CleaningResult",
@@ -47,13 +54,19 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Schirn",
+    "Table",
     "__version__",
     "clean",
     "make_classifier",
+    "open_table",
 ]
 
 _SUBMODULES = ("bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "testing")
-_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"}
+_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"} | {
+    "Table": "data",
+    "open_table": "data",
+}
 """Where the names of `__all__` are that are not in `pmlkit.methods`."""
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pmlkit.cli.reading import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, TEXT_OPTIONS, Reading
 from pmlkit.data import read
-from pmlkit.data.reading import FORMATS
+from pmlkit.data.files.registry import FORMATS
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def posts(tmp_path):
 
 def test_info_tells_people_and_programs_the_same(run, small_npz, small):
     shown, told = run("info", small_npz).stdout, json.loads(run("info", small_npz, "--json").stdout)
-    assert told["rows"] == small.n_rows
+    assert told["rows"] == small.n_samples
     assert told["false_candidates"] == small.Y.nnz - small.truth.nnz
     assert told["label_counts"] == dict(zip(small.label_names, small.Y.sum(axis=0).tolist(), strict=True))
     assert sum(told["false_candidates_by_label"].values()) == told["false_candidates"]
@@ -66,7 +66,7 @@ def test_the_help_knows_every_option_of_every_reader(run):
     assert tuple(FORMATS) == FORMAT_NAMES
     help_text = Reading.__dataclass_fields__["option"].type.__metadata__[0].help
     for name, known in FORMATS.items():
-        for option in list(inspect.signature(known.read).parameters)[1:]:
+        for option in list(inspect.signature(known.load("reader")).parameters)[1:]:
             assert option in COLUMN_OPTIONS | LITERAL_OPTIONS | TEXT_OPTIONS, (name, option)
             assert option in ("labels", "sep") or option in help_text, (name, option)
 
@@ -76,11 +76,11 @@ def test_the_help_knows_every_option_of_every_reader(run):
     [
         (None, [], 1, "There is no file"),
         ("", [], 1, "the file is empty"),
-        ("a,b\n1,2\n", [], 1, "Pass --labels their names"),
-        ("a,b\n1,2\n", ["--labels", "b"], 1, "a label must be 0 or 1"),
-        ("a,b\n,1\n", ["--labels", "b"], 1, "Pass --option missing='mean'"),
-        ("a,b\nx,1\n", ["--labels", "b"], 1, "--option ignore='a'"),
-        ("a,b\n1,1\n", ["--labels", "z"], 1, "no column is called 'z'"),
+        ("a,b\n1,2\n", [], 1, "Pass --labels its name"),
+        ("a,b\n1,2\n", ["--labels", "a,b"], 1, "a label column must hold 0 or 1"),
+        ("a,b\n,1\n", ["--labels", "b", "--option", "missing=error"], 1, "Pass --option missing='mean'"),
+        ("a,b\nx,1\n", ["--labels", "b", "--option", "media=b"], 1, "--option ignore='a'"),
+        ("a,b\n1,1\n", ["--labels", "z"], 1, "there is no column 'z'"),
         ("a,b\n1,1\n", ["--labels", ","], 2, "at least one column name"),
         ("a,b\n1,1\n", ["--labels", "@nowhere.txt"], 1, "The list of names 'nowhere.txt' cannot be read"),
         ("a,b\n1,1\n", ["--labels", "b", "--option", "colour=1"], 2, "no option 'colour'"),
@@ -150,7 +150,7 @@ def test_an_existing_output_is_kept_without_force(run, small_npz, tmp_path):
         assert "--force" in result.stderr
         assert out.read_text() == "mine"
         assert run(*words, "--force").exit_code == 0
-        assert read(out).n_rows == 40
+        assert read(out).n_samples == 40
         out.write_text("mine")
 
 

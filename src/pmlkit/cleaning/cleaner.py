@@ -12,10 +12,11 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, row_hash
+from pmlkit._arrays import as_csr, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
+from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import judge
 from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
@@ -44,6 +45,7 @@ def clean(
     label_names: Sequence[str] | None = None,
     row_names: Sequence[Any] | None = None,
     media: Any = None,
+    verified: Any = None,
     on_fit: Callable[[Any], Any] = lambda model: None,
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
@@ -54,7 +56,8 @@ def clean(
     Parameters
     ----------
     X : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
-        Numbers only; `pmlkit.tables` makes them of texts and categories. May be left out if there are `pred_probs`.
+        Numbers only; `pmlkit.open_table` makes them of texts and categories. May be left out if there are `pred_probs`.
+        Or a `Table` or `PMLDataset`, which has its own labels, names and media.
     Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
     pred_probs : array or DataFrame of shape (n_samples, n_labels), optional
@@ -76,6 +79,9 @@ def clean(
         How the rows are called in reasons and reports; by default by their number.
     media : array of uint8 images or sequence of texts, optional
         What a person sees of each row, for the report.
+    verified : Answers, DataFrame, path of a CSV file or audit, optional
+        Answers of people, with the columns ``row`` (or ``id``, as in `row_names`), ``label`` and ``answer`` ("wrong",
+        "right" or "unsure"): wrong ones are removed, right ones stay, and doubts of the others are learned from them.
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
 
@@ -92,6 +98,11 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    if Y is None and is_table(X):
+        table, X, Y = X, X.X, X.Y
+        label_names = table.label_names if label_names is None else label_names
+        row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
+        media = table.media if media is None else media
     if Y is None:
         raise ValueError("Y must be given: the candidates to judge.")
     if X is None and pred_probs is None:
@@ -158,7 +169,7 @@ def clean(
     if len(judged) < n_labels:
         scores = np.tile((count / n_rows).astype(np.float32), (n_rows, 1))
         scores[:, judged] = evidence.scores
-    return CleaningResult(
+    result = CleaningResult(
         X=X,
         Y=candidates,
         doubt=doubt,
@@ -175,6 +186,7 @@ def clean(
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )
+    return result if verified is None else with_answers(result, verified)
 
 
 def _validated(X: Any, Y: Any) -> tuple[Any, Any]:

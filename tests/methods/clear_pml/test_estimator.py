@@ -26,7 +26,7 @@ def test_no_row_judges_itself(strips):
 
 
 def test_it_beats_logistic_regression_on_digit_strips(strips):
-    train, test = train_test_rows(strips.n_rows, random_state=0)
+    train, test = train_test_rows(strips.n_samples, random_state=0)
     measured = {}
     for method in (ClearPML(), CandidateLogistic()):
         model = method.fit(strips.X[train], strips.Y[train])
@@ -72,7 +72,7 @@ def test_unlabelled_rows_are_welcome_and_have_no_scores(strips):
 
 
 def test_unlabelled_rows_teach_the_predictor(strips):
-    train, test = train_test_rows(strips.n_rows, random_state=0)
+    train, test = train_test_rows(strips.n_samples, random_state=0)
     precision = []
     for seed in range(3):
         labelled = np.random.default_rng(seed).permutation(train)[:60]
