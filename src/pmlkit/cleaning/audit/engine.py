@@ -561,11 +561,12 @@ class Audit:
     def _proposed(self) -> tests.Attempt | None:
         held = self._certified()
         p = self._learner.probability
-        ranked = self._cells[np.argsort(-p, kind="stable")]
+        ranked = self._cells[self._learner.queue]
         is_held = np.zeros(len(self.verdict), dtype=bool)
         is_held[held] = True
         is_possible = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
-        cells = np.concatenate([held, ranked[is_possible]])
+        is_wrong = self.verdict[ranked] == WRONG
+        cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
         p = p[self._rank[cells]]
         sizes = tests.propose(
             cells, p, self.verdict, len(held), precision=self.precision, budget=self._ledger.budget,
