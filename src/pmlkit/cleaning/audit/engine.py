@@ -31,6 +31,7 @@ __all__ = ["Audit", "Gain", "Question"]
 
 _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
+_N_TO_TELL = 20  # audit questions from which `status` tells rates
 _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
@@ -404,6 +405,8 @@ class Audit:
         parts = [f"{self.n_answers:,} answers, {(self.verdict == WRONG).sum():,} labels found wrong."]
         if (self.verdict[is_answered] == UNSURE).all():
             return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
+        if self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):
+            return parts[0] + f" After {_N_TO_TELL} it will be estimated how many are wrong in all."
         rate, left = self.noise_rate_, self.left_
         parts.append(
             f"About {100 * rate:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
