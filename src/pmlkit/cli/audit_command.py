@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from pmlkit._words import counted
-from pmlkit.cli.clean_command import _judge, _write
+from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
 from pmlkit.cli.output_paths import check_output
@@ -90,7 +90,7 @@ def audit(
     table = load(file, reading, columns, keep_table=True)
     if not sys.stdin.isatty():
         raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")
-    result = _judge(table, "auto", min_rows)
+    result = find_suspects(table, "auto", min_rows)
     if state.exists():
         asked = result.audit(resume=state, **settings)
         say("note", f"going on with {counted(asked.n_answers, 'answer')} of {answers.name}.")
@@ -99,7 +99,7 @@ def audit(
     _ask(asked, lambda: _save(asked, answers, state), who or _user(), getattr(table, "feature_names", None))
     _save(asked, answers, state)
     if output is not None:
-        _write(table, output, _without(result, asked))
+        write_labels(table, output, _without(result, asked))
     _finish(asked, answers, output, common)
 
 
