@@ -1,7 +1,7 @@
-"""Pictures for the report: small SVG texts that take their colours from the page, light, dark or printed.
+"""Charts of the report as SVG, which take their colours from the page (light, dark or printed).
 
-A method has the same colour, marker and dash in every picture. The eight colours are those of Okabe and Ito, which
-colour-blind people can tell apart; markers and dashes tell the methods apart without any colour.
+A method has the same colour, marker and dash in every chart. The eight colours are those of Okabe and Ito, which
+colour-blind people can distinguish; markers and dashes distinguish the methods without colour.
 """
 
 import math
@@ -34,7 +34,7 @@ _ROW = 17  # distance of two lines of text
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart: a name, points, and how far they may be off (nan: unknown)."""
+    """One line of a chart: name, points, and error bars (nan: none)."""
 
     name: str
     x: Sequence[float]
@@ -45,7 +45,8 @@ class Series:
 def critical_difference_diagram(
     names: Sequence[str], ranks: FloatArray, groups: Sequence[Sequence[int]], distance: float, *, title: str
 ) -> Markup:
-    """Draw mean ranks on a line, best on the left, with a bar over methods that do not differ significantly.
+    """Draw a critical-difference diagram: mean ranks, best on the left, and a bar over methods without a significant
+    difference.
 
     Parameters
     ----------
@@ -55,17 +56,9 @@ def critical_difference_diagram(
     groups : sequence of sequences of int
         See :func:`~pmlkit.bench.statistics.rank_groups`.
     distance : float
-        The critical distance, drawn as a ruler.
+        Critical distance, drawn as a ruler.
     title : str
-        For those who cannot see the picture, and on hovering.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.bench.plots import critical_difference_diagram
-    >>> svg = critical_difference_diagram(["a", "<b>"], np.array([1.2, 1.8]), [(0, 1)], 0.9, title="two methods")
-    >>> svg.startswith("<svg"), "<b>" in svg
-    (True, False)
+        Alternative text and tooltip.
     """
     order = [int(i) for i in np.argsort(ranks, kind="stable") if not math.isnan(ranks[i])]
     if not order:
@@ -112,23 +105,16 @@ def line_chart(
     y_label: str,
     log_x: bool = False,
 ) -> Markup:
-    """Draw lines with markers and error bars, one tick at every x that occurs.
+    """Draw lines with markers and error bars, with a tick at every x.
 
     Parameters
     ----------
     series : sequence of Series
     styles : mapping of name to int
-        Which colour, marker and dash each has.
+        Index of the colour, marker and dash of each name.
     title, x_label, y_label : str
     log_x : bool, default=False
-        Whether x is drawn by its logarithm.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plots import Series, line_chart
-    >>> svg = line_chart([Series("a", [1, 2], [0.3, 0.5])], {"a": 0}, title="t", x_label="x", y_label="y")
-    >>> svg.count('class="curve s0"')
-    1
+        Whether the x axis is logarithmic.
     """
     width, height = 300.0, 210.0
     frame = _Frame(40, 24, width - 12, height - 40)
@@ -164,20 +150,13 @@ def scatter_chart(
     x_label: str,
     y_label: str,
 ) -> Markup:
-    """Draw named points; x by its logarithm.
+    """Draw named points over a logarithmic x axis.
 
     Parameters
     ----------
     points : sequence of (name, x, y)
     styles : mapping of name to int
     title, x_label, y_label : str
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plots import scatter_chart
-    >>> svg = scatter_chart([("a", 0.1, 0.3), ("b", 9, 0.5)], {"a": 0, "b": 1}, title="t", x_label="s", y_label="y")
-    >>> svg.count('class="mark')
-    2
     """
     known = [point for point in points if point[1] > 0 and math.isfinite(point[1]) and math.isfinite(point[2])]
     if not known:
@@ -199,7 +178,7 @@ def scatter_chart(
         px, py = place(x), rise(y)
         text = _short(name, 22)
         label_y = py
-        # A label that would cover another one, or a marker, goes below it.
+        # Move a label down that would cover another one, or a marker.
         while any(
             abs(label_y - other_y) < _FONT + 1 and px + 8 < end and start < px + 8 + len(text) * _CHAR
             for start, end, other_y in taken
@@ -214,20 +193,14 @@ def scatter_chart(
 
 
 def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int], *, title: str) -> Markup:
-    """Draw a value with its error for each name, one below the other; the axis need not start at zero.
+    """Draw values with error bars, one row per name; the axis need not start at zero.
 
     Parameters
     ----------
     rows : sequence of (name, value, error)
-        An error may be nan: unknown.
+        An error may be nan: none is drawn.
     styles : mapping of name to int
     title : str
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plots import dot_chart
-    >>> dot_chart([("a", 0.3, 0.1), ("b", 0.5, 0.1)], {"a": 0, "b": 1}, title="t").count('class="mark')
-    2
     """
     if not rows:
         return Markup("")
@@ -252,14 +225,7 @@ def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int
 
 
 def swatch(style: int) -> Markup:
-    """Draw a method's line and marker, for a legend.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plots import swatch
-    >>> "s1" in swatch(9)
-    True
-    """
+    """Draw the line and marker of a method for a legend."""
     line = _stroke("M1 7H29", style)
     mark = _marker(style, 15, 7, 3.6)
     return Markup('<svg class="swatch" viewBox="0 0 30 14" aria-hidden="true">{}{}</svg>').format(line, mark)
@@ -293,7 +259,7 @@ class _Scale:
 
 def _svg(width: float, height: float, title: str, parts: Sequence[Markup]) -> Markup:
     return Markup(
-        '<svg class="picture" role="img" viewBox="0 0 {:.0f} {:.0f}" style="max-width:{:.0f}px" font-size="{}">'
+        '<svg class="chart" role="img" viewBox="0 0 {:.0f} {:.0f}" style="max-width:{:.0f}px" font-size="{}">'
         "<title>{}</title>{}</svg>"
     ).format(width, height, width * 1.35, _FONT, title, Markup("").join(parts))
 
@@ -309,7 +275,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def _stroke(path: str, style: int) -> Markup:
-    # After eight methods the colours come again, with the next dash.
+    # After eight methods the colours repeat, with the next dash.
     dash = _DASHES[(style + style // _N_COLOURS) % len(_DASHES)]
     return Markup('<path class="curve s{}" stroke-dasharray="{}" d="{}"/>').format(style % _N_COLOURS, dash, path)
 
@@ -363,7 +329,7 @@ def _y_axis(frame: _Frame, ticks: Sequence[float], rise: _Scale) -> list[Markup]
 
 
 def _digits(ticks: Sequence[float]) -> int:
-    """Return how many decimals tell ticks apart."""
+    """Return the number of decimals that distinguishes ticks."""
     return max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
 
 

@@ -14,6 +14,7 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit.cleaning.audit.answers import UNKNOWN, WRONG
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, with_mean
 from pmlkit.cleaning.missing import most_likely_missing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from pmlkit._validation import Media
     from pmlkit.cleaning.audit import Audit
+    from pmlkit.cleaning.review.server import ReviewServer
 
 __all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRates"]
 
@@ -83,6 +85,10 @@ class CleaningResult:
     calibrated : bool
         Whether the estimates were calibrated for this kind of evidence; for any but `ClearPML` they were not, and
         the intervals are wider.
+    known : array aligned with ``Y.data``, or None
+        What the answers given as ``verified`` say of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
+    before_answers : CleaningResult or None
+        The result without those answers.
 
     Examples
     --------
@@ -111,6 +117,8 @@ class CleaningResult:
     sure_mistakes: float = field(repr=False)
     predicted_labels: BoolArray = field(repr=False)
     calibrated: bool = True
+    known: IntArray | None = field(default=None, repr=False)
+    before_answers: "CleaningResult | None" = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         rate = self.noise_rate_.overall
@@ -342,7 +350,8 @@ class CleaningResult:
         Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
         is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
         bound of their share is 28 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
-        all theirs.
+        all theirs. What a person called wrong (``verified``) always goes, even a row's only label; what was called
+        right, or unsure, stays.
 
         Parameters
         ----------
@@ -353,11 +362,13 @@ class CleaningResult:
         """
         if not 0 < precision <= 1:
             raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
-        removed = np.zeros(self.Y.nnz, dtype=bool)
+        removed = np.zeros(self.Y.nnz, dtype=bool) if self.known is None else self.known == WRONG
         if not self._may_remove:
             return removed
         doubt = self._doubt_at(self.sure_mistakes)
         cells = self.order[doubt[self.order] > _DOUBTFUL]
+        if self.known is not None:
+            cells = cells[self.known[cells] == UNKNOWN]
         cells = cells[~np.isin(self.Y.indices[cells], self.kept_labels)]
         if keep_at_least_one:
             cells = cells[~self._is_best_of_row[cells]]
@@ -457,6 +468,25 @@ class CleaningResult:
         from pmlkit.cleaning.audit import Audit
 
         return Audit(self, **settings) if resume is None else Audit.resume(self, resume, **settings)
+
+    def review(self, answers: "str | os.PathLike[str]" = "review.sqlite", **options: Any) -> "ReviewServer":
+        """Start the review page of this result and return its server, running in the background.
+
+        Parameters
+        ----------
+        answers : path, default="review.sqlite"
+            Where the answers are kept; made when absent, gone on with when there.
+        **options
+            See `pmlkit.cleaning.review.review`.
+
+        Returns
+        -------
+        server : ReviewServer
+            Its ``address`` is that of the page, ``answers`` are those given so far, ``close()`` ends it.
+        """
+        from pmlkit.cleaning.review import review
+
+        return review(self, answers, **options)
 
     def report(
         self,

@@ -97,7 +97,7 @@ def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
 def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
     names = found.data.label_names
     return {
-        "rows": found.data.n_rows,
+        "rows": found.data.n_samples,
         "training_rows": found.n_train,
         "methods": {
             name: {"seconds": round(method.seconds, 3), "metrics": method.metrics, "cleaning": method.cleaning}
@@ -118,19 +118,19 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
 
 
 def _print(found: "Demo", paths: dict[str, Path]) -> None:
-    n_rows, n_train = found.data.n_rows, found.n_train
+    n_rows, n_train = found.data.n_samples, found.n_train
     cleaning = found.methods[found.best_cleaner].cleaning
     n_false, n_candidates = int(cleaning["n_false_candidates"]), int(cleaning["n_candidates"])
     n_wrong = sum(suspect.is_wrong for suspect in found.suspects)
     OUT.print(
-        f"{n_rows:,} pictures of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
+        f"{n_rows:,} images of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
         "with about as many that only look like them. Four methods learn from these candidate labels; none is "
         "told which are false.",
         "",
-        heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
+        heading(f"Predicting {n_rows - n_train:,} new images, evaluated against the truth"),
         comparison({name: method.metrics for name, method in found.methods.items()}, FIVE),
         "",
-        heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
+        heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training images"),
         comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),
         "",
         heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),

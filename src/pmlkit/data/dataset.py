@@ -1,4 +1,4 @@
-"""The data set that every room of pmlkit passes on: features, candidate labels and, where known, the truth."""
+"""The data set: features, candidate labels and, where known, true labels."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -20,21 +20,22 @@ __all__ = ["PMLDataset"]
 
 
 class PMLDataset:
-    """Rows with features and candidate labels, checked once and never changed afterwards.
+    """Rows with features and candidate labels, validated once and immutable.
 
     Parameters
     ----------
-    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+    X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
         Features, all finite. Becomes a read-only float array, or a ``csr_array`` where `X` is
         sparse; float32 and float64 are kept. May have no column at all.
-    Y : array-like, sparse matrix or DataFrame of shape (n_rows, n_labels)
-        Indicator of 0/1 of the candidate labels. Becomes a ``csr_array`` of uint8 with sorted
-        indices and no stored zeros. (Cast it before ``Y.T @ Y``: uint8 wraps around at 256.)
-    truth : same kinds as `Y`, optional
-        Indicator of the true labels, a subset of the candidates.
+    Y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels), or names per row
+        The candidate labels: an indicator of 0/1, or a list (Series, object array) of label names per
+        row. Becomes a ``csr_array`` of uint8 with sorted indices and no stored zeros. (Cast it before
+        ``Y.T @ Y``: uint8 wraps around at 256.)
+    truth : same formats as `Y`, optional
+        The true labels, a subset of the candidates.
     feature_names, label_names : sequence of str, optional
-        Distinct names; by default the columns of a DataFrame, else ``feature_0`` and ``label_0``
-        onwards.
+        Distinct names; by default the columns of a DataFrame or the sorted names per row, else
+        ``feature_0`` and ``label_0`` onwards.
     media : ndarray of uint8 of shape (n, h, w) or (n, h, w, 3), or sequence of n str, optional
         What a person sees of each row: an image or a text.
     ids : sequence of n int or str, optional
@@ -54,7 +55,7 @@ class PMLDataset:
 
     Examples
     --------
-    >>> from pmlkit.data.dataset import PMLDataset
+    >>> from pmlkit.data import PMLDataset
     >>> data = PMLDataset([[0.1], [0.7]], [[1, 1, 0], [0, 0, 1]], truth=[[1, 0, 0], [0, 0, 1]], name="tiny")
     >>> data
     PMLDataset 'tiny': 2 rows, 1 feature (dense float64), 3 labels, 1.50 candidates and 1.00 true labels per row
@@ -110,7 +111,7 @@ class PMLDataset:
         right = candidates if truth is Y else None if truth is None else as_indicator(truth, "truth", names=known)
         if right is not None and right is not candidates:
             refuse_not_subset(right, candidates)
-        n_rows, n_features = features.shape
+        n_samples, n_features = features.shape
         values = {
             "_x": features,
             "_y": candidates,
@@ -119,8 +120,8 @@ class PMLDataset:
                 feature_names if feature_names is not None else frame_names(X), n_features, "feature"
             ),
             "_label_names": as_names(known, candidates.shape[1], "label"),
-            "_media": as_media(media, n_rows),
-            "_ids": as_ids(ids, n_rows),
+            "_media": as_media(media, n_samples),
+            "_ids": as_ids(ids, n_samples),
             "_name": str(name),
             "_provenance": str(provenance),
         }
@@ -141,7 +142,7 @@ class PMLDataset:
     @property
     def Y(self) -> CSR:
         """Candidate labels, read-only."""
-        # A csr_array can be given new parts even if the old ones are read-only: hand out a shell of its own.
+        # The attributes of a csr_array can be replaced even if the old ones are read-only: return a new csr_array.
         return copy.copy(self._y)
 
     @property
@@ -152,7 +153,7 @@ class PMLDataset:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """One name per feature."""
-        # Made on demand: hashed features come in hundreds of millions without names.
+        # Made on demand: hashed features can be hundreds of millions, without names.
         return self._feature_names or tuple(f"feature_{j}" for j in range(self.n_features))
 
     @property
@@ -162,12 +163,12 @@ class PMLDataset:
 
     @property
     def has_feature_names(self) -> bool:
-        """Whether the features have names of their own (not just numbers)."""
+        """Whether the features have names other than the default ones."""
         return self._feature_names is not None
 
     @property
     def has_label_names(self) -> bool:
-        """Whether the labels have names of their own (not just numbers)."""
+        """Whether the labels have names other than the default ones."""
         return self._label_names is not None
 
     @property
@@ -191,7 +192,7 @@ class PMLDataset:
         return self._provenance
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         """Number of rows."""
         return int(self._y.shape[0])
 
@@ -210,7 +211,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> PMLDataset([[1.0]], [[1]]).replace(name="one").name
         'one'
         """
@@ -222,11 +223,11 @@ class PMLDataset:
         Parameters
         ----------
         rows : array of int, array of bool or slice
-            Positions of the rows (a position may occur more than once), or a mask of length `n_rows`.
+            Positions of the rows (a position may occur more than once), or a mask of length `n_samples`.
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> data = PMLDataset([[1.0], [2.0], [3.0]], [[1], [0], [1]], ids=["a", "b", "c"])
         >>> data.subset(slice(1, None)).ids
         ('b', 'c')
@@ -236,7 +237,7 @@ class PMLDataset:
             raise ValueError(f"rows must be a slice or a one-dimensional array of int or bool, got {rows!r}.")
         if isinstance(chosen, np.ndarray) and not len(chosen):
             chosen = slice(0)
-        index = np.arange(self.n_rows)[chosen]
+        index = np.arange(self.n_samples)[chosen]
         if not len(index):
             raise DataError("The subset has no rows: a data set needs at least one.")
         media = self._media
@@ -261,8 +262,8 @@ class PMLDataset:
     ) -> "PMLDataset":
         """Return the data set with false candidates added to its true labels.
 
-        The starting point is the truth where it is known (candidates there are are dropped), else
-        the candidates, which then become the truth.
+        Noise is added to the truth where it is known (present candidates are dropped), else to the
+        candidates, which then become the truth.
 
         Parameters
         ----------
@@ -273,7 +274,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> clean = PMLDataset([[1.0], [2.0]], [[1, 0, 0, 0], [0, 1, 0, 1]])
         >>> noisy = clean.with_noise(1.0, random_state=0)
         >>> noisy.Y.sum(axis=1).tolist(), noisy.truth.sum(axis=1).tolist()
@@ -293,7 +294,7 @@ class PMLDataset:
         )
 
     def describe(self) -> dict[str, int | float | None]:
-        """Return the counts a person asks first, as plain numbers; None where the truth is unknown.
+        """Return summary counts as plain numbers; None where the truth is unknown.
 
         Returns
         -------
@@ -306,23 +307,23 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> facts = PMLDataset([[1, 0], [1, 0]], [[1, 0], [0, 0]]).describe()
         >>> facts["density"], facts["candidate_cardinality"], facts["true_cardinality"]
         (0.5, 0.5, None)
         >>> facts["duplicate_rows"], facts["constant_features"], facts["labels_without_positives"]
         (1, 2, 1)
         """
-        n_rows, cells = self.n_rows, self.n_rows * self.n_features
+        n_samples, cells = self.n_samples, self.n_samples * self.n_features
         n_true = None if self._truth is None else int(self._truth.nnz)
         stored = self._x.nnz if sparse.issparse(self._x) else np.count_nonzero(self._x)
         return {
-            "rows": n_rows,
+            "rows": n_samples,
             "features": self.n_features,
             "labels": self.n_labels,
             "density": float(stored / cells) if cells else 0.0,
-            "candidate_cardinality": self._y.nnz / n_rows,
-            "true_cardinality": None if n_true is None else n_true / n_rows,
+            "candidate_cardinality": self._y.nnz / n_samples,
+            "true_cardinality": None if n_true is None else n_true / n_samples,
             "false_candidates": None if n_true is None else int(self._y.nnz - n_true),
             "noise_ratio": (self._y.nnz - n_true) / n_true if n_true else None,
             "rows_without_candidates": int((np.diff(self._y.indptr) == 0).sum()),
@@ -372,15 +373,15 @@ class PMLDataset:
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Return what can be said of the data set without work that grows with its columns."""
+        """Return short descriptions whose cost does not grow with the number of columns."""
         kind = f"{'CSR' if sparse.issparse(self._x) else 'dense'} {self._x.dtype}"
-        labels = f"{self._y.nnz / self.n_rows:.2f} candidates"
+        labels = f"{self._y.nnz / self.n_samples:.2f} candidates"
         if self._truth is None:
             labels += " per row, truth unknown"
         else:
-            labels += f" and {self._truth.nnz / self.n_rows:.2f} true labels per row"
+            labels += f" and {self._truth.nnz / self.n_samples:.2f} true labels per row"
         facts = [
-            ("rows", _plural(self.n_rows, "row")),
+            ("rows", _plural(self.n_samples, "row")),
             ("features", f"{_plural(self.n_features, 'feature')} ({kind})"),
             ("labels", _plural(self.n_labels, "label")),
             ("labelling", labels),
