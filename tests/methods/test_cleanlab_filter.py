@@ -109,3 +109,14 @@ def test_missing_package_is_said_in_one_sentence(oracle, monkeypatch):
     monkeypatch.setattr(cleanlab_filter, "import_module", without_cleanlab)
     with pytest.raises(ImportError, match=r"pip install 'pmlkit\[cleanlab\]'"):
         CleanlabFilter().fit(oracle.X, oracle.Y)
+
+
+def test_warnings_of_cleanlab_are_not_repeated_per_label(cleanlab):
+    """Five labels of one row each: cleanlab warns five times."""
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    Y = np.zeros((40, 6), dtype=int)
+    Y[:35, 0] = 1
+    Y[np.arange(35, 40), np.arange(1, 6)] = 1
+    with pytest.warns(UserWarning, match="too few examples") as caught:
+        CleanlabFilter().fit(X, Y)
+    assert len(caught) == 1

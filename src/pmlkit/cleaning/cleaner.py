@@ -1,6 +1,7 @@
 """`clean` for a table at hand, `LabelCleaner` for pipelines."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pmlkit._arrays import as_csr, row_hash
-from pmlkit._labels import read_labels
+from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
 from pmlkit.cleaning.calibration import false_probability
@@ -21,8 +22,8 @@ from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evi
 from pmlkit.cleaning.injected_null import injected_null
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
-from pmlkit.methods import make_classifier
-from pmlkit.methods.base import model_file_state
+from pmlkit.methods import labels, make_classifier
+from pmlkit.methods.base import BasePML, model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 
@@ -97,9 +98,9 @@ def clean(
         raise ValueError("X must be given, the features to judge labels by, or pred_probs, a model's probabilities.")
     if every_row_has_a_label not in (True, False, "auto"):
         raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
-    labels = read_labels(Y, names=label_names)
-    names = label_names if label_names is not None else labels.names
-    X, candidates = _validated(X, labels.indicator)
+    given = read_labels(Y, names=label_names)
+    names = label_names if label_names is not None else given.names
+    X, candidates = _validated(X, given.indicator)
     candidates = candidates.astype(np.float64)
     n_rows, n_labels = candidates.shape
     if n_labels == 1:
@@ -167,7 +168,7 @@ def clean(
         media=as_media(media, n_rows),
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
-        given=labels.format,
+        given=given.format,
         overall_rate=verdict.noise_rate,
         random_mistakes_=verdict.random_mistakes,
         sure_mistakes=verdict.sure_mistakes,
@@ -219,8 +220,8 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    result_ : CleaningResult
-        What was found in the labels.
+    result_ : CleaningResult or None
+        What was found in the labels; None with a single label.
     estimator_ : estimator
         Fitted on the cleaned labels.
     label_confidence_ : CSR array of shape (n_rows, n_labels)
@@ -272,9 +273,8 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -282,35 +282,53 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        y : array, sparse matrix or DataFrame of shape (n_rows, n_labels)
-            Candidates.
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : candidate labels
+            In any format that `clean` takes. A single label, or a 1-D array of two classes, is learned as it is:
+            labels are judged by comparing them with others.
         """
         self._validate_params()
-        result = clean(X, y, method=self.method, n_folds=self.n_folds, min_rows=self.min_rows)
-        cleaned = result.cleaned(y, precision=self.precision, keep_at_least_one=self.keep_at_least_one)
+        given, form, names = labels.describe(y)
+        _, target = validate_data(
+            self, X, given, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
+        )
+        Y, self.classes_ = labels.candidates(target, form)
+        self.result_ = None
+        self.label_confidence_ = Y
+        if Y.shape[1] > 1:
+            self.result_ = clean(X, y, method=self.method, n_folds=self.n_folds, min_rows=self.min_rows)
+            self.label_confidence_ = self.result_.confidence
+            y = self.result_.cleaned(y, precision=self.precision, keep_at_least_one=self.keep_at_least_one)
+        self.label_names_ = np.asarray(names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
         estimator = make_classifier(self.method if self.estimator is None else self.estimator)
-        self.estimator_ = estimator.fit(X, cleaned)
-        self.result_ = result
-        self.label_confidence_ = result.confidence
-        self.label_names_ = np.asarray(result.label_names, dtype=object)
-        self.classes_ = np.arange(result.Y.shape[1])
-        self.n_features_in_ = np.shape(X)[1]
+        # Estimators of other packages know indicators only.
+        self._answer_format = asdict(form) if form.has_names_per_row and not isinstance(estimator, BasePML) else None
+        self.estimator_ = estimator.fit(X, y if self._answer_format is None else as_indicator(y, names=names).toarray())
         return self
 
     def predict(self, X: Any) -> Any:
-        """Give every row a set of labels, as the fitted estimator does."""
+        """Predict a set of labels for every row, by the fitted estimator."""
         check_is_fitted(self)
-        return self.estimator_.predict(X)
+        answer = self.estimator_.predict(X)
+        if self._answer_format is None:
+            return answer
+        return in_format(np.asarray(answer) > 0, LabelFormat(**self._answer_format), self.label_names_, like=X)
 
     @available_if(_final_has("decision_function"))
     def decision_function(self, X: Any) -> FloatArray:
-        """Score every label for every row, as the fitted estimator does."""
+        """Score every label for every row, by the fitted estimator."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.decision_function(X))
 
     @available_if(_final_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Return the fitted estimator's probabilities."""
+        """Return the probabilities of the fitted estimator."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
+
+    @available_if(_final_has("predict_top_k"))
+    def predict_top_k(self, X: Any, k: int) -> tuple[Any, FloatArray]:
+        """Return the k best labels of every row and their scores, by the fitted estimator."""
+        check_is_fitted(self)
+        answer: tuple[Any, FloatArray] = self.estimator_.predict_top_k(X, k)
+        return answer

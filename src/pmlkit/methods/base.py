@@ -132,7 +132,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         return self
 
     @with_callbacks
-    def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+    def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
         y, form, names = labels.describe(y)
         X, y = validate_data(
@@ -151,7 +151,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         self._paired = self._one_label_as_two and Y.shape[1] == 1
         if self._paired:
             Y_used = labels.present_and_absent(Y_used)
-        options = {}
+        options: dict[str, Any] = {} if verified is None else {"verified": verified}
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
             options["sample_weight"] = weight[used]
@@ -177,7 +177,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             Y_used[has_candidates],
             learned.confidence,
             natural_cut=0.0 if self._paired else self._natural_cut,
-            weight=options["sample_weight"][has_candidates] if options else None,
+            weight=options["sample_weight"][has_candidates] if sample_weight is not None else None,
         )
         self._curve = (1.0, 0.0)
         if self._calibrates and Y.shape[1] > 1:

@@ -14,10 +14,11 @@ from sklearn.utils.validation import has_fit_parameter
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.clear_pml.estimator import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.confidence_rounds import COMPETITION, blended_target
 from pmlkit.methods.clear_pml.posterior import (
     candidate_confidence,
     noise_floor,
+    presence_weight,
     rescale_to_sum,
     shrunk_count,
     true_probabilities,
@@ -116,19 +117,22 @@ class CandidateClassifier(BasePML):
                     held_out[rows] = _probabilities(models, X[rows])
                 progress.step("fold")
             self.noise_floor_ = noise_floor(held_out, is_candidate)
-            confidence = self._judge(held_out, is_candidate)
+            confidence = self._confidence(held_out, is_candidate)
             target = blended_target(is_candidate, confidence)
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
         row = row_of_cells(Y)
         return Learned(confidence=confidence[row, Y.indices], scores=held_out)
 
-    def _judge(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
-        floor, condition = self.noise_floor_, bool(is_candidate.any(axis=1).all())
+    def _confidence(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
+        floor = self.noise_floor_
         chance = true_probabilities(held_out, floor)
+        most, presence = 0.0, 1.0
+        if is_candidate.any(axis=1).all():
+            most, presence = COMPETITION, presence_weight(chance, is_candidate, floor, competition=COMPETITION)
         ordered, plain = (
-            candidate_confidence(chance, is_candidate, floor, competition=competition, condition=condition)
-            for competition in (COMPETITION["several"], 0.0)
+            candidate_confidence(chance, is_candidate, floor, competition=competition, presence=presence)
+            for competition in (most, 0.0)
         )
         return rescale_to_sum(ordered, shrunk_count(float(plain.sum()), int(is_candidate.sum())))
 

@@ -1,5 +1,6 @@
 """Confident learning: drop the candidates that cleanlab flags, and fit again."""
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,9 +48,14 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
     varied = np.flatnonzero((count > 0) & (count < Y.shape[0]))
     flagged = np.zeros(Y.shape, dtype=bool)
     if len(varied):
-        flagged[:, varied] = _cleanlab("filter").find_multilabel_issues_per_class(
-            labels=_label_lists(Y[:, varied]), pred_probs=probability[:, varied], filter_by=filter_by, n_jobs=1
-        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            flagged[:, varied] = _cleanlab("filter").find_multilabel_issues_per_class(
+                labels=_label_lists(Y[:, varied]), pred_probs=probability[:, varied], filter_by=filter_by, n_jobs=1
+            )
+        # cleanlab repeats its warnings for every label.
+        for message, category in {str(warning.message): warning.category for warning in caught}.items():
+            warnings.warn(message, category, stacklevel=2)
     row = row_of_cells(Y)
     return np.asarray(flagged[row, Y.indices])
 

@@ -1,4 +1,4 @@
-"""The estimator contract, as checks that can be run on any method."""
+"""Checks of the contract that every method of pmlkit keeps."""
 
 import pickle
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def check_pml_estimator(estimator: Any) -> None:
     """Check that an estimator keeps the contract of pmlkit's methods.
 
     It runs every check of :func:`pml_checks`; the first that fails raises AssertionError with the
-    check's name in front. scikit-learn's own ``check_estimator`` is a separate matter: run both.
+    check's name in front. scikit-learn's own ``check_estimator`` is separate: run both.
 
     Parameters
     ----------
@@ -61,7 +61,12 @@ def pml_checks() -> list[Check]:
         check_out_of_fold_scores,
         check_no_candidates_at_all,
         check_container_kinds,
+        check_names_per_row,
         check_label_names,
+        check_probabilities,
+        check_top_k,
+        check_coef_shape,
+        check_random_state_defaults_to_none,
         check_bad_candidates,
         *(partial(check_awkward_candidates, case=case) for case in _AWKWARD),
         check_fewer_rows_than_features,
@@ -81,14 +86,14 @@ def name_of(check: Check) -> str:
     return check.__name__
 
 
-def _problem(n_rows: int = 60, n_features: int = 8, n_labels: int = 5, seed: int = 0) -> tuple[FloatArray, IntArray]:
-    """Make a small learnable problem: two true labels or so a row, one false candidate."""
+def _problem(n_samples: int = 60, n_features: int = 8, n_labels: int = 5, seed: int = 0) -> tuple[FloatArray, IntArray]:
+    """Make a small learnable problem: about two true labels and one false candidate per row."""
     rng = generator(seed)
-    X = rng.normal(size=(n_rows, n_features))
-    affinity = X @ rng.normal(size=(n_features, n_labels)) + 0.3 * rng.normal(size=(n_rows, n_labels))
+    X = rng.normal(size=(n_samples, n_features))
+    affinity = X @ rng.normal(size=(n_features, n_labels)) + 0.3 * rng.normal(size=(n_samples, n_labels))
     Y = (affinity > np.quantile(affinity, 0.7)).astype(np.int64)
-    Y[np.arange(n_rows), affinity.argmax(axis=1)] = 1
-    Y[np.arange(n_rows), rng.integers(n_labels, size=n_rows)] = 1
+    Y[np.arange(n_samples), affinity.argmax(axis=1)] = 1
+    Y[np.arange(n_samples), rng.integers(n_labels, size=n_samples)] = 1
     return X, Y
 
 
@@ -233,6 +238,53 @@ def check_container_kinds(estimator: Any) -> None:
     assert_array_equal(answer.to_numpy(), dense)
 
 
+def check_names_per_row(estimator: Any) -> None:
+    """Lists of label names are learned like the indicator, and answered by lists of names."""
+    X, Y = _problem()
+    names = np.array([f"tag {k}" for k in range(Y.shape[1])])
+    reference, model = _fitted(estimator, X, Y), _fitted(estimator, X, [list(names[row > 0]) for row in Y])
+    assert list(model.label_names_) == list(names)
+    assert_array_equal(model.decision_function(X), reference.decision_function(X))
+    assert model.predict(X) == [list(names[row > 0]) for row in reference.predict(X)]
+
+
+def check_probabilities(estimator: Any) -> None:
+    """Probabilities, where a method has them, lie in [0, 1] and rank as the scores do."""
+    X, Y = _problem()
+    model = _fitted(estimator, X, Y)
+    if not hasattr(model, "predict_proba"):
+        return
+    probability, scores = model.predict_proba(X), model.decision_function(X)
+    assert probability.shape == Y.shape
+    assert probability.min() >= 0, "a probability is negative"
+    assert probability.max() <= 1, "a probability is above 1"
+    ordered = np.take_along_axis(probability, np.argsort(scores, axis=1, kind="stable"), axis=1)
+    assert (np.diff(ordered, axis=1) >= 0).all(), "probabilities and scores rank labels differently"
+
+
+def check_top_k(estimator: Any) -> None:
+    """The best labels are those with the highest scores, best first."""
+    X, Y = _problem()
+    model = _fitted(estimator, X, Y)
+    names, scores = model.predict_top_k(X, 2)
+    assert_array_equal(scores, -np.sort(-model.decision_function(X), axis=1)[:, :2])
+    assert names.shape == (len(X), 2)
+    assert set(names.ravel()) <= set(model.label_names_)
+
+
+def check_coef_shape(estimator: Any) -> None:
+    """Coefficients, where a method has them, have the shape (n_labels, n_features), as in scikit-learn."""
+    X, Y = _problem()
+    coef = getattr(_fitted(estimator, X, Y), "coef_", None)
+    assert coef is None or coef.shape == (Y.shape[1], X.shape[1]), f"coef_ has the shape {coef.shape}"
+
+
+def check_random_state_defaults_to_none(estimator: Any) -> None:
+    """The default of `random_state`, where there is one, is None."""
+    default = type(estimator)().get_params().get("random_state")
+    assert default is None, f"random_state={default!r} by default"
+
+
 def check_label_names(estimator: Any) -> None:
     """Label names come from the DataFrame, or are made up in order."""
     X, Y = _problem()
@@ -265,7 +317,7 @@ _AWKWARD: dict[str, Callable[[FloatArray, IntArray], tuple[FloatArray, IntArray]
     "duplicate rows": lambda X, Y: (np.repeat(X[:20], 3, axis=0), Y[:60]),
     "one label": lambda X, Y: (X, Y[:, :1]),
     "two labels": lambda X, Y: (X, Y[:, :2]),
-    "one candidate a row": lambda X, Y: (X, np.eye(Y.shape[1], dtype=int)[Y.argmax(axis=1)]),
+    "one candidate per row": lambda X, Y: (X, np.eye(Y.shape[1], dtype=int)[Y.argmax(axis=1)]),
     "all rows alike": lambda X, Y: (X, np.tile(Y[:1], (len(Y), 1))),
 }
 
@@ -283,7 +335,7 @@ def check_awkward_candidates(estimator: Any, case: str) -> None:
 
 def check_fewer_rows_than_features(estimator: Any) -> None:
     """More features than rows is no problem, nor are rows never seen."""
-    X, Y = _problem(n_rows=25, n_features=60)
+    X, Y = _problem(n_samples=25, n_features=60)
     assert np.isfinite(_fitted(estimator, X[:20], Y[:20]).decision_function(X)).all()
 
 
@@ -316,7 +368,7 @@ def check_clone_and_refit(estimator: Any) -> None:
     X, Y = _problem()
     model = _fitted(estimator, X, Y)
     assert not hasattr(clone(model), "label_confidence_")
-    other_X, other_Y = _problem(n_rows=40, n_features=6, n_labels=3, seed=3)
+    other_X, other_Y = _problem(n_samples=40, n_features=6, n_labels=3, seed=3)
     fresh = _fitted(estimator, other_X, other_Y)
     assert_array_equal(model.fit(other_X, other_Y).decision_function(other_X), fresh.decision_function(other_X))
 
@@ -328,7 +380,8 @@ def check_in_pipeline_and_search(estimator: Any) -> None:
     assert pipeline.fit(X, Y).predict(X).shape == Y.shape
     scores = cross_val_predict(clone(estimator), X, Y, cv=KFold(3), method="decision_function")
     assert scores.shape == Y.shape
-    search = GridSearchCV(clone(estimator), {"threshold": ["at_least_one", 0.5]}, cv=KFold(2), error_score="raise")
+    grid = {"threshold": ["at_least_one", 0.5]} if "threshold" in estimator.get_params() else {}
+    search = GridSearchCV(clone(estimator), grid, cv=KFold(2), error_score="raise")
     assert search.fit(X, Y).best_estimator_.predict(X).shape == Y.shape
 
 

@@ -5,6 +5,7 @@ from sklearn.metrics import roc_auc_score
 
 from pmlkit import CandidateLogistic, ClearPML, make_classifier
 from pmlkit.data import load_digit_strips, make_pml, train_test_rows
+from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics import cleaning_auc, evaluate
 
 
@@ -52,7 +53,10 @@ def test_one_true_label_a_row_is_noticed():
     Y = np.maximum(truth, np.roll(truth, 1, axis=1) * (rng.uniform(size=(2500, 1)) < 0.8))
     model = ClearPML().fit(X, Y)
     assert model.mode_ == "single"
-    np.testing.assert_allclose(model.label_confidence_.sum(axis=1), 1.0)
+    assert model.single_weight_ > 0.9
+    np.testing.assert_allclose(model.label_confidence_.sum(axis=1), 1.0, atol=0.05)
+    single = ClearPML(mode="single", every_row_has_a_label=True).fit(X, Y)
+    np.testing.assert_allclose(single.label_confidence_.sum(axis=1), 1.0)
     several = ClearPML(mode="several").fit(X, Y)
     aucs = [cleaning_auc(truth, Y, fitted.label_confidence_) for fitted in (model, several)]
     assert aucs[0] > aucs[1]
@@ -145,3 +149,44 @@ def test_sparse_counts_stay_sparse():
     model = ClearPML(n_landmarks=50).fit(X, Y)
     assert model.weighting_ in ("log", "idf")
     assert sparse.issparse(model._kernel.landmarks)
+
+
+def test_rows_without_a_true_label_are_noticed(strips):
+    rng = np.random.default_rng(0)
+    truth = strips.truth.toarray()[:, :6]  # strips of the other digits only have no true label left
+    candidates = np.maximum(truth, rng.uniform(size=truth.shape) < 0.25)
+    kept = candidates.any(axis=1)
+    X, truth, candidates = strips.X[kept], truth[kept], candidates[kept]
+    without = 1 - truth.any(axis=1).mean()
+    model, sure = (ClearPML(every_row_has_a_label=said).fit(X, candidates) for said in ("auto", True))
+    assert without > 0.05
+    assert 0 < model.share_without_truth_ < 3 * without
+    assert sure.share_without_truth_ == 0.0
+    assert cleaning_auc(truth, candidates, model.label_confidence_) > cleaning_auc(
+        truth, candidates, sure.label_confidence_
+    )
+
+
+def test_the_weight_of_the_modes_moves_with_the_data():
+    """Some twenty cells of thousands neither flip the mode nor move the predictions far."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 10))
+    truth = np.eye(6)[(X[:, :6] + 0.3 * rng.normal(size=(800, 6))).argmax(axis=1)]
+    Y = np.maximum(truth, np.roll(truth, 1, axis=1) * (rng.uniform(size=(800, 1)) < 0.5))
+    weights = []
+    for seed in range(4):
+        kept = Y.copy()
+        rows, labels = np.nonzero(Y)
+        gone = np.random.default_rng(seed).choice(len(rows), 20, replace=False)
+        kept[rows[gone], labels[gone]] = 0
+        weights.append(
+            ClearPML(every_row_has_a_label=True).fit(X[kept.any(axis=1)], kept[kept.any(axis=1)]).single_weight_
+        )
+    assert max(weights) - min(weights) < 0.5
+
+
+def test_two_labels_with_the_same_candidates_are_told(strips):
+    Y = strips.Y.toarray()
+    Y[:, 1] = Y[:, 0]
+    with pytest.warns(PMLWarning, match="columns 0 and 1"):
+        ClearPML().fit(strips.X, Y)

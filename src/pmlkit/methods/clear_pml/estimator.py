@@ -1,68 +1,45 @@
 """The estimator ClearPML: leave-one-out evidence, confidences, predictor."""
 
 import logging
-from dataclasses import dataclass
+import warnings
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy import sparse
+from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import BasePML, Learned, labelled_rows
+from pmlkit.methods.clear_pml.confidence_rounds import (
+    COMPETITION,
+    CandidateModel,
+    Evidence,
+    as_log_odds,
+    blended_target,
+    correct_by_correlations,
+)
+from pmlkit.methods.clear_pml.empty_rows import decide_empty_rows
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting, fit_weighting, possible_weightings
-from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
 from pmlkit.methods.clear_pml.loo_ridge import LooRidge, ridge_system, search_regularization
-from pmlkit.methods.clear_pml.posterior import (
-    candidate_confidence,
-    noise_floor,
-    rescale_to_sum,
-    shrunk_count,
-    true_probabilities,
-)
-from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration
+from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, true_probabilities
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
+from pmlkit.methods.clear_pml.verified import Answers, likeliest_noise_model, read_verified
 from pmlkit.methods.progress import Progress
 
-__all__ = ["ClearPML", "blended_target"]
+__all__ = ["ClearPML"]
 
 logger = logging.getLogger(__name__)
 
-Mode = Literal["several", "single"]
-
-KEPT = 0.5  # weight of the given candidates in the target, beside their confidences
-COMPETITION = {"several": 0.8, "single": 1.0}
-_SURE, _WORTH = 3.0, 0.01  # standard errors, and share of rows, by which "single" must win
-_FEW = 2.0  # true labels a row, by the confidences, up to which "single" is tried
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
-_ROWS_TO_CALIBRATE = 50_000
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
+_PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
+_TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """A model of one target, with its calibrated leave-one-out probabilities of the training rows."""
-
-    probability: FloatArray
-    model: tuple[FloatArray, FloatArray]
-    calibration: ScoreCalibration
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    """Confidences before the correction by label correlations, and the evidence of the predictor fitted to them."""
-
-    mode: Mode
-    confidence: FloatArray
-    evidence: _Evidence
-
-    @property
-    def cardinality(self) -> float:
-        return float(self.confidence.sum()) / len(self.confidence)
 
 
 class ClearPML(BasePML):
@@ -80,8 +57,15 @@ class ClearPML(BasePML):
         Rows that span the kernel's functions. With so many rows or fewer it is exact. With millions of
         rows there are fewer, so that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
-        Whether a row may have several true labels or has exactly one. "auto" takes "single" only where
-        it makes the held-out best label a candidate clearly more often.
+        Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
+        counts where it makes the best label, out of sample, a candidate clearly more often.
+    every_row_has_a_label : {"auto", True, False}, default="auto"
+        Whether every row has a true label among its candidates. "auto" estimates how many have (see
+        `share_without_truth_`); where some rows have no candidates at all, candidates are then judged one by one.
+    empty_rows : {"auto", "unlabelled", "negative"}, default="auto"
+        What rows without candidates are: not labelled yet, or without any label. "auto" takes them for negative where
+        features predict well which rows are empty (logged with the reason). The predictor learns negative rows
+        as such; unlabelled rows join it with its own predictions.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
@@ -95,6 +79,14 @@ class ClearPML(BasePML):
     noise_floor_ : float
         The estimated chance that a label which is not true is a candidate all the same.
     mode_ : {"several", "single"}
+        The mode with the larger weight.
+    single_weight_ : float
+        Weight of the mode "single" in the confidences.
+    share_without_truth_ : float
+        Estimated share of rows with candidates none of which is true. Noise that follows the features makes it too
+        small.
+    empty_rows_ : {"unlabelled", "negative"} or None
+        What rows without candidates were taken for; None where there are none.
     weighting_ : {"standard", "unit", "log", "idf"}
         The weighting of the features with the smaller leave-one-out error, see
         :func:`pmlkit.methods.clear_pml.feature_weighting.fit_weighting`.
@@ -137,6 +129,8 @@ class ClearPML(BasePML):
         **BasePML._parameter_constraints,
         "n_landmarks": [Interval(Integral, 2, None, closed="left")],
         "mode": [StrOptions({"auto", "several", "single"})],
+        "every_row_has_a_label": ["boolean", StrOptions({"auto"})],
+        "empty_rows": [StrOptions({"auto", "unlabelled", "negative"})],
     }
 
     def __init__(
@@ -144,56 +138,127 @@ class ClearPML(BasePML):
         *,
         n_landmarks: int = 1000,
         mode: Literal["auto", "several", "single"] = "auto",
+        every_row_has_a_label: bool | Literal["auto"] = "auto",
+        empty_rows: Literal["auto", "unlabelled", "negative"] = "auto",
         threshold: str | float = "hamming",
     ) -> None:
         self.n_landmarks = n_landmarks
         self.mode = mode
+        self.every_row_has_a_label = every_row_has_a_label
+        self.empty_rows = empty_rows
         self.threshold = threshold
 
     def _n_tasks(self, Y: CSR) -> int:
         return 4
 
-    def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        is_labelled = labelled_rows(Y)
-        all_labelled = bool(is_labelled.all())
-        is_candidate = np.asarray((Y if all_labelled else Y[is_labelled]).toarray() > 0)
-        self._weighting, self._kernel, ridge = self._choose_features(X, is_labelled, is_candidate)
+    def fit(self, X: Any, y: Any, verified: Any = None) -> Self:
+        """Learn from rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
+            Candidate labels, as for every method.
+        verified : sparse matrix or array of shape (n_samples, n_labels), optional
+            Cells that a reviewer has looked at: +1 where the label is right, -1 where it is wrong, 0 elsewhere. Wrong
+            candidates are taken out and right ones kept whatever the features say; the answers also correct the rates
+            of the labels and, where they clearly say so, competition and presence. A row that loses all
+            candidates stays labelled: no label applies to it.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_checked(X, y, verified=verified)
+        return self
+
+    def _fit(self, X: Features, Y: CSR, progress: Progress, verified: Any = None) -> Learned:
+        _warn_of_twin_labels(Y)
+        answers = None if verified is None else read_verified(verified, Y.shape)
+        has_candidates = labelled_rows(Y) if answers is None else labelled_rows(Y) | answers.rows
+        self.empty_rows_ = self._decide_empty_rows(X, has_candidates)
+        labelled = X if has_candidates.all() else X[has_candidates]
+        given = np.asarray((Y if has_candidates.all() else Y[has_candidates]).toarray() > 0)
+        is_candidate = given
+        if answers is not None:
+            answers = answers.of_rows(has_candidates)
+            is_candidate = (given | answers.right) & ~answers.wrong
+        self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate)
         progress.step("features")
-        first = _evidence(ridge, is_candidate.astype(ridge.design.dtype))
+        first = Evidence.of(ridge, is_candidate.astype(ridge.design.dtype))
         self.noise_floor_ = noise_floor(first.probability, is_candidate)
-        progress.step("evidence")
-        can_condition = bool(is_candidate.any(axis=1).all()) and all_labelled
         chance = true_probabilities(first.probability, self.noise_floor_)
-        candidates = _CandidateModel(ridge, is_candidate, chance, self.noise_floor_, can_condition)
-        estimate = self._choose_mode(candidates) if self.mode == "auto" else _estimate(candidates, self.mode)
-        self.mode_ = estimate.mode
+        progress.step("evidence")
+        some_empty = not (has_candidates.all() and given.any(axis=1).all())
+        model = self._noise_model(ridge, is_candidate, chance, some_empty, answers, given)
+        estimate = model.estimate(self.mode)
+        self.single_weight_ = estimate.single_weight
+        self.mode_ = "single" if estimate.single_weight > 0.5 else "several"
         progress.step("confidences")
-        self._calibration = estimate.evidence.calibration
-        self._correlations, probability, final_confidence = _final_confidence(candidates, estimate)
-        self.intercept_, self.dual_coef_ = ridge.on_kernel(estimate.evidence.model)
-        if not all_labelled:
+        final = model.final(estimate)
+        self.share_without_truth_ = final.share_without_truth
+        scores = np.zeros(Y.shape)
+        if self.empty_rows_ == "negative":
+            target = np.zeros(Y.shape)
+            target[has_candidates] = blended_target(is_candidate, final.confidence)
+            ridge = ridge_system(self._kernel, self._weighting.transform(X), dtype=ridge.design.dtype).solved(
+                self.regularization_
+            )
+            evidence = Evidence.of(ridge, target)
+            self._correlations, scores = correct_by_correlations(evidence, target)
+        else:
+            evidence, self._correlations = estimate.evidence, final.correlations
+            scores[has_candidates] = final.probability
+        self._calibration = evidence.calibration
+        self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
+        if self.empty_rows_ == "unlabelled":
             self.intercept_, self.dual_coef_ = fit_with_pseudo_labels(
                 ridge,
-                estimate.evidence.model,
+                evidence.model,
                 self._kernel,
-                self._weighting.transform(X[~is_labelled]),
+                self._weighting.transform(X[~has_candidates]),
                 lambda raw: expit(_PSEUDO_LABEL_SLOPE * self._log_odds(raw)),
                 _PSEUDO_LABEL_WEIGHT,
             )
-        scores = np.zeros(Y.shape)
-        scores[is_labelled] = probability
-        row = np.repeat(np.cumsum(is_labelled) - 1, np.diff(Y.indptr))
-        confidence = final_confidence[row, Y.indices]
+        row = np.repeat(np.cumsum(has_candidates) - 1, np.diff(Y.indptr))
+        confidence = final.confidence[row, Y.indices]
         n_candidates = np.bincount(Y.indices, minlength=Y.shape[1])
         n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
         self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
         progress.step("predictor")
         return Learned(confidence=confidence, scores=scores)
 
+    def _noise_model(
+        self,
+        ridge: LooRidge,
+        is_candidate: BoolArray,
+        chance: FloatArray,
+        some_empty: bool,
+        answers: Answers | None,
+        given: BoolArray,
+    ) -> CandidateModel:
+        floor, presence, competition = self.noise_floor_, float("inf"), COMPETITION
+        # Where rows without candidates are seen, competition between candidates misleads.
+        independent = some_empty and self.every_row_has_a_label is not True
+        if self.every_row_has_a_label is not True and not independent:
+            rows = is_candidate.any(axis=1)
+            presence = presence_weight(chance[rows], is_candidate[rows], floor, competition=competition)
+            if self.every_row_has_a_label is False:
+                presence = min(presence, _PRESENCE_IF_IN_DOUBT)
+            if answers is not None and (answers.right.any() or answers.wrong.any()):
+                competition, presence = likeliest_noise_model(
+                    chance, given, answers, floor, competition=competition, presence=presence
+                )
+        return CandidateModel(ridge, is_candidate, chance, floor, presence, independent, competition, answers, given)
+
+    def _decide_empty_rows(self, X: Features, has_candidates: BoolArray) -> str | None:
+        if has_candidates.all():
+            return None
+        return decide_empty_rows(X, ~has_candidates).meaning if self.empty_rows == "auto" else self.empty_rows
+
     def _choose_features(
-        self, X: Features, is_labelled: BoolArray, is_candidate: BoolArray
+        self, X: Features, rows: Features, is_candidate: BoolArray
     ) -> tuple[FeatureWeighting, LandmarkKernel, LooRidge]:
-        rows = X if is_labelled.all() else X[is_labelled]
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
         trial = sample_by_content(rows, _ROWS_TO_TRY)
@@ -217,104 +282,27 @@ class ClearPML(BasePML):
         self.regularization_ = regularization
         return weighting, kernel, system.solved(regularization)
 
-    def _choose_mode(self, candidates: "_CandidateModel") -> _Estimate:
-        several = _estimate(candidates, "several")
-        if not candidates.condition or several.cardinality > _FEW:
-            return several
-        single = _estimate(candidates, "single")
-        gain = _hits(single.evidence, candidates.is_candidate) - _hits(several.evidence, candidates.is_candidate)
-        doubt = float(gain.std()) / np.sqrt(len(gain))
-        return single if gain.mean() > max(_SURE * doubt, _WORTH) else several
-
     def _log_odds(self, raw: FloatArray) -> FloatArray:
-        return self._correlations.adjust(_as_log_odds(self._calibration.probabilities(raw)))
+        return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
 
     def _scores(self, X: Features) -> FloatArray:
         raw = self._kernel.times(self._weighting.transform(X), self.dual_coef_) + self.intercept_
         return np.asarray(expit(self._log_odds(raw)))
 
 
-@dataclass(frozen=True)
-class _CandidateModel:
-    """Inputs shared by all confidence updates.
-
-    Attributes
-    ----------
-    ridge : LooRidge
-    is_candidate : bool array of shape (n_rows, n_labels)
-    chance : array of shape (n_rows, n_labels)
-        Of being true, by the first evidence.
-    floor : float
-        Probability that a false label is a candidate.
-    condition : bool
-        Whether every row is known to have a true label.
-    """
-
-    ridge: LooRidge
-    is_candidate: BoolArray
-    chance: FloatArray
-    floor: float
-    condition: bool
-
-    def confidence(self, chance: FloatArray, competition: float) -> FloatArray:
-        return candidate_confidence(
-            chance, self.is_candidate, self.floor, competition=competition, condition=self.condition
+def _warn_of_twin_labels(Y: CSR) -> None:
+    """Warn when two labels have nearly the same candidates: nothing in the data tells them apart."""
+    count = np.bincount(Y.indices, minlength=Y.shape[1])
+    usual = np.flatnonzero((count > _ROWS_OF_TWINS) & (count < _TWINS * Y.shape[0]))
+    some, count = Y[:, usual], count[usual]
+    meet = sparse.coo_array(some.T @ some)
+    first, second = meet.coords
+    twins = (first < second) & (meet.data > _TWINS * (count[first] + count[second] - meet.data))
+    if twins.any():
+        i, j = usual[first[twins][0]], usual[second[twins][0]]
+        warnings.warn(
+            f"{int(twins.sum())} pairs of labels have nearly the same candidates (columns {i} and {j} of y, for one), "
+            "so that the data cannot tell which of the two a row has: merge them, or do not trust their difference.",
+            PMLWarning,
+            stacklevel=6,
         )
-
-
-def _evidence(ridge: LooRidge, target: FloatArray) -> _Evidence:
-    model = ridge.fit(target)
-    scores = ridge.loo_scores(target, model)
-    step = -(-len(scores) // _ROWS_TO_CALIBRATE)
-    calibration = fit_calibration(scores[::step], target[::step])
-    return _Evidence(calibration.probabilities(scores), model, calibration)
-
-
-def _estimate(candidates: _CandidateModel, mode: Mode) -> _Estimate:
-    """Estimate confidences from the first evidence, refine them once, and fit the predictor to them."""
-    rough = candidates.confidence(candidates.chance, COMPETITION[mode])
-    confidence = candidates.confidence(_inside(_evidence(candidates.ridge, rough).probability), COMPETITION[mode])
-    return _Estimate(mode, confidence, _evidence(candidates.ridge, blended_target(candidates.is_candidate, confidence)))
-
-
-def _final_confidence(
-    candidates: _CandidateModel, estimate: _Estimate
-) -> tuple[LabelCorrelations, FloatArray, FloatArray]:
-    """Correct by label correlations; return the correction, the predictor's scores and the confidences."""
-    several = estimate.mode == "several"
-    confidence = estimate.confidence
-    if several:
-        # Competition ranks candidates well but makes all confidences too small.
-        plain = candidates.confidence(candidates.chance, 0.0)
-        n_true = shrunk_count(float(plain.sum()), int(candidates.is_candidate.sum()))
-        confidence = rescale_to_sum(confidence, n_true)
-    log_odds = _as_log_odds(estimate.evidence.probability)
-    step = -(-len(log_odds) // _ROWS_TO_CALIBRATE)
-    correlations = fit_label_correlations(
-        log_odds[::step], blended_target(candidates.is_candidate[::step], confidence[::step])
-    )
-    probability = correlations.adjust(log_odds)
-    expit(probability, out=probability)
-    last = candidates.confidence(_inside(probability), COMPETITION[estimate.mode])
-    both = np.where(candidates.is_candidate, expit((_as_log_odds(estimate.confidence) + _as_log_odds(last)) / 2.0), 0.0)
-    if several:
-        return correlations, probability, rescale_to_sum(both, n_true)
-    return correlations, probability, both / np.maximum(both.sum(axis=1, keepdims=True), 1e-12)
-
-
-def blended_target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArray:
-    """Shrink confidences halfway towards the given candidates, which guards against wrong confidences."""
-    return np.asarray(np.where(is_candidate, KEPT + (1.0 - KEPT) * confidence, 0.0))
-
-
-def _inside(probability: FloatArray) -> FloatArray:
-    return np.asarray(np.clip(probability, 1e-4, 1.0 - 1e-6))
-
-
-def _as_log_odds(probability: FloatArray) -> FloatArray:
-    return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
-
-
-def _hits(evidence: _Evidence, is_candidate: BoolArray) -> FloatArray:
-    best = evidence.probability.argmax(axis=1)
-    return np.asarray(is_candidate[np.arange(len(best)), best], dtype=np.float64)

@@ -1,4 +1,13 @@
-"""The noise rate of the candidates, and the posterior probability that each of them is true."""
+r"""The posterior probability that each candidate is true, and the three numbers of the noise model behind it.
+
+A set S of labels is the true one of a row with prior weight :math:`a \theta^{|S|-1} \prod_S \pi_k / (1 - \pi_k)`, the
+empty set with weight 1. All true labels are candidates; each other label is one with probability :math:`\rho`.
+
+- :math:`\rho`, the noise floor, is estimated from the rows that score lowest (`noise_floor`).
+- :math:`a`, the weight of having a true label at all, by maximum likelihood (`presence_weight`);
+  :math:`a = \infty` means that every row has one.
+- :math:`\theta`, one minus the competition, is fixed: below 1 a likely candidate speaks against the others of its row.
+"""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -6,13 +15,23 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import BoolArray, FloatArray
 
-__all__ = ["candidate_confidence", "noise_floor", "rescale_to_sum", "shrunk_count", "true_probabilities"]
+__all__ = [
+    "candidate_confidence",
+    "no_true_label",
+    "noise_floor",
+    "presence_weight",
+    "rescale_to_sum",
+    "shrunk_count",
+    "true_probabilities",
+]
 
 _LOW_SHARE = 0.3
 _PSEUDO_ROWS = 50.0
 _QUANTILE = 0.25
 _NEVER = 1e-4
 _USUAL = 0.6  # share of true candidates above which an estimate is shrunk by half
+_PRESENCE_WEIGHTS = np.geomspace(1.0, 1000.0, 13)  # the largest stands for infinity
+_CELLS = 4_000_000  # of the likelihood of the presence weight; a sample of rows beyond
 
 
 def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
@@ -24,9 +43,9 @@ def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
 
     Parameters
     ----------
-    probability : array of shape (n_rows, n_labels)
-        Of being a candidate, made without the row's own candidates.
-    is_candidate : bool array of shape (n_rows, n_labels)
+    probability : array of shape (n_samples, n_labels)
+        Of being a candidate, by models that did not see the row's candidates.
+    is_candidate : bool array of shape (n_samples, n_labels)
 
     Examples
     --------
@@ -52,45 +71,118 @@ def true_probabilities(probability: FloatArray, floor: float) -> FloatArray:
     return np.asarray(np.clip((probability - floor) / (1.0 - floor), _NEVER, 1.0 - 1e-6))
 
 
-def candidate_confidence(
-    probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float, condition: bool
-) -> FloatArray:
-    r"""Return the posterior probability that each candidate is true, given the row's candidate set.
-
-    A label with chance :math:`\pi` of being true is a candidate for sure when it is, and with chance :math:`\rho` (the
-    floor) when it is not: its odds as a candidate are :math:`o = \pi / ((1 - \pi) \rho)`. Independent labels with odds
-    :math:`\theta o` are then conditioned on at least one being true.
+def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float) -> float:
+    """Return the most likely weight of having a true label, from rows that all have candidates.
 
     Parameters
     ----------
-    probability : array of shape (n_rows, n_labels)
-        The chance :math:`\pi`.
-    is_candidate : bool array of shape (n_rows, n_labels)
+    probability : array of shape (n_samples, n_labels)
+        Of being true.
+    is_candidate : bool array of shape (n_samples, n_labels)
+    floor, competition : float
+        See `candidate_confidence`.
+
+    Returns
+    -------
+    presence : float
+        On a grid from 1; infinity where its largest value is the likeliest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.posterior import presence_weight
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.eye(4, dtype=bool)[rng.integers(0, 4, 2000)]
+    >>> chance = np.where(truth, 0.8, 0.05)
+    >>> presence_weight(chance, truth | (rng.uniform(size=truth.shape) < 0.1), 0.1, competition=0.8)
+    inf
+    >>> truth[::2] = False
+    >>> noisy = truth | (rng.uniform(size=truth.shape) < 0.2)
+    >>> presence_weight(chance[noisy.any(axis=1)], noisy[noisy.any(axis=1)], 0.2, competition=0.8) < 10
+    True
+    """
+    step = -(-probability.size // _CELLS)
+    probability, is_candidate = probability[::step], is_candidate[::step]
+    theta = 1.0 - competition
+    prior_odds = theta * (probability / (1.0 - probability)).astype(np.float64)
+    log_any = np.log1p(prior_odds).sum(axis=1)
+    log_given = np.log1p(np.where(is_candidate, prior_odds / floor, 0.0)).sum(axis=1)
+    # Rows without candidates are not seen: their probability is taken out of the normalisation.
+    unseen = (1.0 - floor) ** probability.shape[1]
+    likelihood = []
+    for weight in _PRESENCE_WEIGHTS / theta:
+        given, total = (_log_one_plus(log_product, weight) for log_product in (log_given, log_any))
+        likelihood.append(np.mean(given - total - np.log1p(-unseen * np.exp(-total))))
+    best = int(np.argmax(likelihood))
+    return float("inf") if best == len(_PRESENCE_WEIGHTS) - 1 else float(_PRESENCE_WEIGHTS[best])
+
+
+def _log_one_plus(log_product: FloatArray, weight: float) -> FloatArray:
+    """Return ``log(1 + weight * (exp(log_product) - 1))`` without overflow."""
+    log_rest = log_product + np.log(-np.expm1(-np.maximum(log_product, 1e-300)))
+    return np.asarray(np.logaddexp(0.0, np.log(weight) + log_rest))
+
+
+def candidate_confidence(
+    probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float, presence: float
+) -> FloatArray:
+    r"""Return the posterior probability that each candidate is true, given the row's candidate set.
+
+    With odds :math:`o = \pi / ((1 - \pi) \rho)`, a set S of candidates is the true one with weight
+    :math:`a \theta^{|S|-1} \prod_{k \in S} o_k`, the empty set with weight 1.
+
+    Parameters
+    ----------
+    probability : array of shape (n_samples, n_labels)
+        Of being true, :math:`\pi`.
+    is_candidate : bool array of shape (n_samples, n_labels)
     floor : float
+        Probability that a false label is a candidate, :math:`\rho`.
     competition : float
-        In [0, 1]; :math:`\theta` is one minus this. With 0 candidates are independent but for the
-        condition; the more, the more a good candidate speaks against the others; with 1 exactly one is true.
-    condition : bool
-        Whether rows are known to have a true label at all. If not, candidates are independent.
+        In [0, 1]; :math:`\theta` is one minus this. With 1 at most one label of a row is true.
+    presence : float
+        Weight of having a true label, :math:`a`; infinity where every row has one. With 1 and no
+        competition the candidates are independent.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.clear_pml.posterior import candidate_confidence
     >>> row = np.array([[0.5, 0.25, 0.9]]), np.array([[True, True, False]])
-    >>> candidate_confidence(*row, 0.5, competition=1.0, condition=True)
+    >>> candidate_confidence(*row, 0.5, competition=1.0, presence=np.inf)
     array([[0.75, 0.25, 0.  ]])
     """
     odds = np.where(is_candidate, probability / ((1.0 - probability) * floor), 0.0)
-    if not condition:
-        return np.asarray(odds / (1.0 + odds))
     if competition == 1.0:
-        total = odds.sum(axis=1, keepdims=True)
+        total = odds.sum(axis=1, keepdims=True) + 1.0 / presence
         return np.asarray(odds / np.where(total > 0, total, 1.0))
-    odds *= 1.0 - competition
+    theta = 1.0 - competition
+    odds *= theta
     alone = odds / (1.0 + odds)
     none = np.exp(np.log1p(-np.minimum(alone, 1.0 - 1e-12)).sum(axis=1, keepdims=True))
-    return np.asarray(np.minimum(alone / np.maximum(1.0 - none, 1e-12), 1.0))
+    return np.asarray(np.minimum(alone / np.maximum(1.0 - none + none * (theta / presence), 1e-12), 1.0))
+
+
+def no_true_label(
+    probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float, presence: float
+) -> FloatArray:
+    """Return the posterior probability of each row that none of its candidates is true.
+
+    The parameters are those of `candidate_confidence`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.posterior import no_true_label
+    >>> no_true_label(np.array([[0.5]]), np.array([[True]]), 0.5, competition=0.0, presence=1.0).round(3)
+    array([0.333])
+    """
+    odds = np.where(is_candidate, probability / ((1.0 - probability) * floor), 0.0)
+    if competition == 1.0:
+        return np.asarray(1.0 / (1.0 + presence * odds.sum(axis=1))) if np.isfinite(presence) else np.zeros(len(odds))
+    theta = 1.0 - competition
+    none = np.exp(-np.log1p(theta * odds).sum(axis=1)) * (theta / presence)
+    return np.asarray(none / (1.0 - none * (presence / theta) + none)) if np.isfinite(presence) else np.zeros(len(odds))
 
 
 def shrunk_count(n_true: float, n_candidates: int) -> float:

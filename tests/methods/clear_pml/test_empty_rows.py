@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pmlkit import ClearPML
+from pmlkit.data import load_digit_strips
+from pmlkit.methods.clear_pml.empty_rows import decide_empty_rows
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_emptiness_that_features_show_is_negative_and_chance_is_not(container):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) * (rng.uniform(size=(400, 5)) < 0.5)
+    assert decide_empty_rows(container(X), X[:, 0] > 0.3).meaning == "negative"
+    for seed in range(5):
+        is_empty = np.random.default_rng(seed).uniform(size=400) < 0.3
+        assert decide_empty_rows(container(X), is_empty).meaning == "unlabelled"
+
+
+def test_the_reason_is_logged(caplog):
+    caplog.set_level("INFO", logger="pmlkit")
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    decide_empty_rows(X, X[:, 0] > 0.5)
+    assert "leave-one-out AUC" in caplog.text
+
+
+def test_negative_rows_lower_the_scores_of_rows_like_them():
+    strips = load_digit_strips(400, random_state=3)
+    Y = strips.Y.toarray()
+    blank = np.zeros((150, strips.X.shape[1]))
+    blank += 0.01 * np.random.default_rng(0).uniform(size=blank.shape)
+    X, Y = np.vstack([strips.X, blank[:100]]), np.vstack([Y, np.zeros((100, Y.shape[1]))])
+    scores = {
+        kind: ClearPML(empty_rows=kind).fit(X, Y).decision_function(blank[100:]) for kind in ("unlabelled", "negative")
+    }
+    assert scores["negative"].mean() < 0.7 * scores["unlabelled"].mean()
+    assert ClearPML().fit(X, Y).empty_rows_ == "negative"
+    assert ClearPML().fit(strips.X, strips.Y).empty_rows_ is None
