@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["advice", "removable"]
 
 _LEAST_ROWS = 1000
-_LEAST_MISTAKES = 0.28  # share of random mistakes, by its lower bound
+_LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
 _DOUBTFUL = 0.5
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right
 _ASK = "About 300 answers of a person would tell: pmlkit review."

@@ -318,7 +318,7 @@ class CleaningResult:
 
         Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
         is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
-        bound of their share is 28 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
+        bound of their share is 25 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
         all theirs.
 
         Parameters
