@@ -1,6 +1,7 @@
 """Partial multi-label learning with scikit-learn estimators: training rows carry candidate labels, some of them false.
 
-Start with :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from candidate labels.
+Start with :func:`open_table` for a file, :func:`clean` to find wrong labels, and :func:`make_classifier` to learn from
+candidate labels.
 """
 
 from importlib import import_module
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult, LabelCleaner, clean
+    from pmlkit.data import Table, open_table
     from pmlkit.methods import (
         DRAMA,
         FPML,
@@ -47,13 +49,18 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Table",
     "__version__",
     "clean",
     "make_classifier",
+    "open_table",
 ]
 
 _SUBMODULES = ("bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "testing")
-_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"}
+_OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"} | {
+    "Table": "data",
+    "open_table": "data",
+}
 """Where the names of `__all__` are that are not in `pmlkit.methods`."""
 
 

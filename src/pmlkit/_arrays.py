@@ -1,4 +1,4 @@
-"""Canonical CSR arrays, read-only arrays, the row of each stored cell, and row hashes."""
+"""CSR and read-only arrays, the row of each stored cell, row hashes, and what holds features and labels."""
 
 import mmap
 from typing import Any
@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features, IntArray
 
-__all__ = ["as_csr", "freeze", "freeze_csr", "row_hash", "row_of_cells"]
+__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "row_hash", "row_of_cells"]
 
 
 def as_csr(matrix: Any) -> CSR:
@@ -116,3 +116,17 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether `X` is a `pmlkit.Table` or a `PMLDataset`: features together with labels and their names.
+
+    Examples
+    --------
+    >>> from pmlkit._arrays import is_table
+    >>> from pmlkit.data import PMLDataset
+    >>> is_table(PMLDataset([[1.0]], [[1]])), is_table([[1.0]])
+    (True, False)
+    """
+    # Asked of the class: a DataFrame has an attribute for each of its columns.
+    return all(hasattr(type(X), name) for name in ("X", "Y", "label_names"))

@@ -46,7 +46,7 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
     if target.exists() and not target.is_file():
         raise DataError(f"{str(target)!r} is not a regular file: choose another path.")
     if target.exists() and not force:
-        raise DataError(f"{str(target)!r} exists already: use --force (in Python, force=True) to replace it.")
+        raise DataError(f"{str(target)!r} exists already.", option="force", value="True", remedy=" to replace it")
     if target.parent.exists() and not target.parent.is_dir():
         raise DataError(f"{str(target.parent)!r} is a file, so nothing can be put in it: choose another folder.")
     if not target.parent.is_dir():

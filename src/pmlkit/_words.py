@@ -1,9 +1,9 @@
-"""Words that people type: which one was meant."""
+"""Words that people type and read: which one was meant, and one or many."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "letters"]
+__all__ = ["counted", "did_you_mean", "letters"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -39,3 +39,23 @@ def letters(name: str) -> str:
     True
     """
     return name.lower().replace("-", "").replace("_", "")
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """Return a number and the noun that fits it.
+
+    Parameters
+    ----------
+    number : int
+    what : str
+        The noun for one.
+    many : str, optional
+        The noun for any other number; by default with an s.
+
+    Examples
+    --------
+    >>> from pmlkit._words import counted
+    >>> counted(1, "label"), counted(2300, "label"), counted(0, "category", "categories")
+    ('1 label', '2,300 labels', '0 categories')
+    """
+    return f"{number:,} {what if number == 1 else many or what + 's'}"

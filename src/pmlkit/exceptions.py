@@ -1,10 +1,77 @@
 """What pmlkit raises and warns with, beyond Python's own."""
 
+from collections.abc import Callable
+from typing import Any
+
 __all__ = ["DataError", "MethodError", "PMLWarning"]
 
 
-class DataError(ValueError):
-    """A file or table that cannot be used; the message is one sentence for a person."""
+def _keyword(option: str, value: str | None) -> str:
+    return f"{option}={value or ''}"
+
+
+class _Message(Exception):
+    """A sentence for a person, and what it is about as attributes.
+
+    The message names no option itself. Where one helps, `option`, `value` and `remedy` make a last sentence
+    ("Pass sep=';'."), so that whoever shows the message can spell the option as its users type it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        option: str | None = None,
+        value: str | None = None,
+        remedy: str = "",
+        column: str | None = None,
+        line: int | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.message, self.option, self.value, self.remedy = message, option, value, remedy
+        self.column, self.line, self.path = column, line, path
+        super().__init__(self.sentence())
+
+    def sentence(self, spell: Callable[[str, str | None], str] = _keyword) -> str:
+        """Return the whole text.
+
+        Parameters
+        ----------
+        spell : callable, optional
+            From an option and its value (or None) to what the reader types; by default a keyword argument.
+        """
+        start = f"{self.path}: " if self.path else ""
+        end = f" Pass {spell(self.option, self.value)}{self.remedy}." if self.option else ""
+        return f"{start}{self.message}{end}"
+
+    def replace(self, **changes: Any) -> Any:
+        """Return the same message with some attributes changed."""
+        kept = {name: getattr(self, name) for name in ("option", "value", "remedy", "column", "line", "path")}
+        message = changes.pop("message", self.message)
+        return type(self)(message, **(kept | changes))
+
+
+class DataError(_Message, ValueError):
+    """A file or table that cannot be used; the message is one sentence for a person.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    option, value, remedy : str, optional
+        The argument that mends it, what to pass, and further words after it.
+    column, line, path : optional
+        Where it is: the column's name, the line counted from 1, the name of the file.
+
+    Examples
+    --------
+    >>> from pmlkit.exceptions import DataError
+    >>> error = DataError("no cell holds ','.", option="sep", value="';'", column="tags", path="posts.csv")
+    >>> print(error)
+    posts.csv: no cell holds ','. Pass sep=';'.
+    >>> error.option, error.column
+    ('sep', 'tags')
+    """
 
 
 class MethodError(ValueError):
@@ -23,5 +90,5 @@ class MethodError(ValueError):
         self.word = word
 
 
-class PMLWarning(UserWarning):
-    """Something a user should know, though the result stands."""
+class PMLWarning(_Message, UserWarning):
+    """Something a user should know, though the result stands. The parameters are those of `DataError`."""

@@ -113,15 +113,15 @@ def _known_types() -> list[type | str]:
     Full names, never prefixes: a prefix would let a file call any function of a module.
     """
     from pmlkit.cleaning import LabelCleaner
+    from pmlkit.data.files.features import TableReader
     from pmlkit.methods import METHODS
     from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
     from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
     from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
     from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
-    from pmlkit.tables.model import TableModel
 
     records = (FeatureWeighting, LabelCorrelations, LandmarkKernel, ScoreCalibration)
-    return [*METHODS, LabelCleaner, TableModel, *records, sparse.csr_array, "numpy.dtype"]
+    return [*METHODS, LabelCleaner, TableReader, *records, sparse.csr_array, "numpy.dtype"]
 
 
 def _parts(model: Any) -> Iterator[Any]:

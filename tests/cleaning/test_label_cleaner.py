@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pmlkit import CandidateLogistic, LabelCleaner
+from pmlkit import CandidateLogistic, LabelCleaner, clean
 from pmlkit.data import load_digit_strips
 from pmlkit.testing import pml_checks
 from pmlkit.testing.checks import name_of
@@ -51,3 +51,13 @@ def test_a_single_label_is_learned_as_it_is():
     model = LabelCleaner(CandidateLogistic()).fit(strips.X, y)
     assert model.result_ is None
     np.testing.assert_array_equal(model.predict(strips.X), CandidateLogistic().fit(strips.X, y).predict(strips.X))
+
+
+def test_a_result_in_a_notebook_is_escaped():
+    strips = load_digit_strips(200)
+    names = ["<script>", *strips.label_names[1:]]
+    result = clean(strips.X, strips.Y, label_names=names, row_names=["<img>"] * 200)
+    page = result._repr_html_()
+    assert "<script" not in page
+    assert page.count("&lt;img&gt;") == 5
+    assert f"{result.Y.nnz:,}" in page

@@ -4,7 +4,7 @@ import pytest
 
 from pmlkit.cli.reading import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, TEXT_OPTIONS, Reading
 from pmlkit.data import read
-from pmlkit.data.reading import FORMATS
+from pmlkit.data.files.registry import FORMATS
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_help_knows_every_option_of_every_reader(run):
     assert tuple(FORMATS) == FORMAT_NAMES
     help_text = Reading.__dataclass_fields__["option"].type.__metadata__[0].help
     for name, known in FORMATS.items():
-        for option in list(inspect.signature(known.read).parameters)[1:]:
+        for option in list(inspect.signature(known.load("reader")).parameters)[1:]:
             assert option in COLUMN_OPTIONS | LITERAL_OPTIONS | TEXT_OPTIONS, (name, option)
             assert option in ("labels", "sep") or option in help_text, (name, option)
 
@@ -76,11 +76,11 @@ def test_the_help_knows_every_option_of_every_reader(run):
     [
         (None, [], 1, "There is no file"),
         ("", [], 1, "the file is empty"),
-        ("a,b\n1,2\n", [], 1, "Pass --labels their names"),
-        ("a,b\n1,2\n", ["--labels", "b"], 1, "a label must be 0 or 1"),
-        ("a,b\n,1\n", ["--labels", "b"], 1, "Pass --option missing='mean'"),
-        ("a,b\nx,1\n", ["--labels", "b"], 1, "--option ignore='a'"),
-        ("a,b\n1,1\n", ["--labels", "z"], 1, "no column is called 'z'"),
+        ("a,b\n1,2\n", [], 1, "Pass --labels its name"),
+        ("a,b\n1,2\n", ["--labels", "a,b"], 1, "a label column must hold 0 or 1"),
+        ("a,b\n,1\n", ["--labels", "b", "--option", "missing=error"], 1, "Pass --option missing='mean'"),
+        ("a,b\nx,1\n", ["--labels", "b", "--option", "media=b"], 1, "--option ignore='a'"),
+        ("a,b\n1,1\n", ["--labels", "z"], 1, "there is no column 'z'"),
         ("a,b\n1,1\n", ["--labels", ","], 2, "at least one column name"),
         ("a,b\n1,1\n", ["--labels", "@nowhere.txt"], 1, "The list of names 'nowhere.txt' cannot be read"),
         ("a,b\n1,1\n", ["--labels", "b", "--option", "colour=1"], 2, "no option 'colour'"),

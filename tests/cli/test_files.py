@@ -38,8 +38,9 @@ def test_a_link_keeps_pointing_to_its_file(tmp_path):
 def test_targets_that_cannot_be(tmp_path):
     taken = tmp_path / "file"
     taken.write_text("")
-    with pytest.raises(DataError, match="exists already: use --force"):
+    with pytest.raises(DataError, match="exists already") as caught:
         check_target(taken)
+    assert (caught.value.option, caught.value.value) == ("force", "True")
     assert check_target(taken, force=True) == taken
     with pytest.raises(DataError, match="is a folder"):
         check_target(tmp_path, force=True)

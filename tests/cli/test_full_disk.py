@@ -17,7 +17,10 @@ CLEAN_OUTPUTS = {
     "table.parquet": "posts.parquet",
     "table.arff": "posts.arff",
 }
-pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("eager"),
+]
 
 
 @pytest.fixture(scope="module")

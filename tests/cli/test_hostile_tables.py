@@ -82,7 +82,7 @@ def test_identifiers_that_are_none(run, posts, tmp_path, name):
         ([*COLUMNS, "--sep", ""], "--sep must be a sign", 2),
         ([*COLUMNS, "--option", "encoding=rot13"], "name of a text encoding", 2),
         ([*COLUMNS, "--option", 'delimiter="'], "not a quotation mark", 2),
-        (["--labels", "tags", "--option", "ignore=body,truth"], "with --text, or give embeddings", 1),
+        (["--labels", "tags", "--option", "ignore=body,truth"], "Pass --text the text column, or give embeddings", 1),
     ],
 )
 def test_words_that_cannot_be_meant(run, posts_csv, words, sentence, code):
@@ -96,7 +96,7 @@ def test_a_table_is_not_written_under_the_ending_of_a_data_set(run, posts_csv, t
 def test_files_that_are_no_tables_by_their_names(run, posts_csv, tmp_path):
     plain = tmp_path / "posts.txt"
     plain.write_bytes(posts_csv.read_bytes())
-    assert "say by --format which of" in fails(run("clean", plain, *COLUMNS, "--dry-run"), 2)
+    assert "Pass --format one of" in fails(run("clean", plain, *COLUMNS, "--dry-run"))
     assert run("clean", plain, *COLUMNS, "--format", "csv", "--dry-run").exit_code == 0
     assert "There is no file" in fails(run("clean", tmp_path / "nowhere.txt", *COLUMNS, "--dry-run"))
 
@@ -133,10 +133,10 @@ def test_features_that_say_nothing_remove_nothing(run, posts_csv, tmp_path, kind
 @pytest.mark.parametrize(
     ("array", "sentence"),
     [
-        (np.ones((240, 2)) * 1j, "not a .npy or Parquet file of numbers"),
+        (np.ones((240, 2)) * 1j, "not a .npy, .npz or Parquet file of numbers"),
         (np.ones((240, 0)), "its shape is (240, 0)"),
-        (np.array([["a"]] * 240), "not a .npy or Parquet file of numbers"),
-        (b"hello", "not a .npy or Parquet file of numbers"),
+        (np.array([["a"]] * 240), "not a .npy, .npz or Parquet file of numbers"),
+        (b"hello", "not a .npy, .npz or Parquet file of numbers"),
     ],
 )
 def test_embeddings_that_are_none(run, posts_csv, tmp_path, array, sentence):
@@ -190,9 +190,10 @@ def test_arff_labels_by_number_and_by_what_the_file_says(run, posts, tmp_path):
     assert "asks for -9 labels" in fails(run("clean", table, "--labels", "-9", "--text", "body", "--dry-run"))
 
 
-def test_fit_points_to_the_columns_of_a_table(run, posts_csv, tmp_path):
-    result = run("fit", posts_csv, "--labels", "tags", "-o", tmp_path / "m.skops")
-    assert "name its kind: --text, --categories or --numbers" in fails(result)
+def test_fit_finds_the_columns_of_a_table(run, posts_csv, tmp_path):
+    words = ["--labels", "tags", "--option", "ignore=truth", "-m", "CandidateLogistic", "-o", tmp_path / "m.skops"]
+    result = run("fit", posts_csv, *words, "--json")
+    assert json.loads(result.stdout)["columns"] == "body: TF-IDF of 62 words", result.stderr
 
 
 def test_json_lines_need_no_option_to_be_a_table(run, posts, tmp_path):
@@ -217,7 +218,7 @@ def test_embeddings_of_another_width_are_refused_before_anything_is_written(run,
     words = [posts_csv, "--labels", "tags", "-m", "CandidateLogistic", "-o", tmp_path / "m.skops"]
     assert run("fit", *words, "--embeddings", tmp_path / "a.npy").exit_code == 0
     result = run("predict", tmp_path / "m.skops", posts_csv, "--embeddings", tmp_path / "b.npy")
-    assert "give 3 numbers a row, but the model was fitted on 4" in fails(result)
+    assert "give 3 numbers per row, but the model was fitted on 4" in fails(result)
     assert result.stdout == ""
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pmlkit._metric_info import FIVE
 from pmlkit.cli.metric_tables import comparison
-from pmlkit.cli.output import clean, emit, number
+from pmlkit.cli.output import emit, number, printable
 from pmlkit.data import PMLDataset, write
 
 NAMES = ["[red]x[/red]", "\x1b[31mred\x1b[0m", "a\nb\rc", "[/]", ":smile:", "\u202eabc", "\x9b2J"]
@@ -44,9 +44,9 @@ def test_json_keeps_names_exactly_and_in_ascii(run, odd):
 
 
 @given(st.text())
-def test_clean_text_is_one_printable_line(text):
-    assert clean(text).isprintable()
-    assert clean(clean(text)) == clean(text)
+def test_printable_text_is_one_printable_line(text):
+    assert printable(text).isprintable()
+    assert printable(printable(text)) == printable(text)
 
 
 def test_json_has_no_nan_and_no_numpy(capsys):

@@ -8,13 +8,14 @@ import stat
 import numpy as np
 import pytest
 
-from pmlkit.data import reading
+from pmlkit.data import read, write
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.reading import FORMATS, read, write
+from pmlkit.data.files import registry
+from pmlkit.data.files.registry import FORMATS
 from pmlkit.exceptions import DataError
 
 DATA = PMLDataset([[1.0, 0.0], [0.5, 2.0]], [[1, 1], [0, 1]], label_names=["red", "blue"])
-WRITABLE = [name for name, known in FORMATS.items() if known.write]
+WRITABLE = [name for name, known in FORMATS.items() if known.writer]
 
 
 @pytest.mark.parametrize("kind", WRITABLE)
@@ -149,7 +150,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
         def refuse(*_args, **_options):
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(reading.Path, "open", refuse)
+        monkeypatch.setattr(registry.Path, "open", refuse)
     else:
         folder.chmod(0o500)
     with pytest.raises(DataError, match=r"Nothing can be written in the folder .*Permission denied"):
@@ -167,7 +168,7 @@ def test_nothing_half_written_stays(tmp_path, monkeypatch, error, ending):
         stream.write(b"half of it")
         raise error
 
-    monkeypatch.setitem(FORMATS, "csv", reading.Format((".csv",), FORMATS["csv"].read, fail, is_text=True))
+    monkeypatch.setattr("pmlkit.data.files.delimited.write_csv", fail)
     expected = DataError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
         write(DATA, path, force=True)

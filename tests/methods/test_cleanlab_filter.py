@@ -1,4 +1,4 @@
-import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -101,12 +101,9 @@ def test_labels_of_all_rows_or_of_none(cleanlab, oracle):
 
 
 def test_missing_package_is_said_in_one_sentence(oracle, monkeypatch):
-    def without_cleanlab(name, *args):
-        if name.startswith("cleanlab"):
-            raise ImportError(name)
-        return importlib.import_module(name, *args)
-
-    monkeypatch.setattr(cleanlab_filter, "import_module", without_cleanlab)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cleanlab"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cleanlab", None)  # as if it were not installed
     with pytest.raises(ImportError, match=r"pip install 'pmlkit\[cleanlab\]'"):
         CleanlabFilter().fit(oracle.X, oracle.Y)
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, row_hash
+from pmlkit._arrays import as_csr, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
@@ -54,7 +54,8 @@ def clean(
     Parameters
     ----------
     X : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
-        Numbers only; `pmlkit.tables` makes them of texts and categories. May be left out if there are `pred_probs`.
+        Numbers only; `pmlkit.open_table` makes them of texts and categories. May be left out if there are `pred_probs`.
+        Or a `Table` or `PMLDataset`, which has its own labels, names and media.
     Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
     pred_probs : array or DataFrame of shape (n_samples, n_labels), optional
@@ -92,6 +93,11 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    if Y is None and is_table(X):
+        table, X, Y = X, X.X, X.Y
+        label_names = table.label_names if label_names is None else label_names
+        row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
+        media = table.media if media is None else media
     if Y is None:
         raise ValueError("Y must be given: the candidates to judge.")
     if X is None and pred_probs is None:

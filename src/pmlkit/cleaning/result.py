@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from pmlkit._arrays import row_of_cells
+from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning import removal
@@ -32,6 +33,7 @@ ENOUGH_ROWS = 30
 """Of labels on fewer rows nothing is said, and nothing removed unseen."""
 
 _N_EXPLAINED = 100
+_N_SHOWN = 5
 _DOUBTFUL = 0.5
 _Z90 = 1.645
 
@@ -107,6 +109,25 @@ class CleaningResult:
     sure_mistakes: float = field(repr=False)
     predicted_labels: BoolArray = field(repr=False)
     calibrated: bool = True
+
+    def _repr_html_(self) -> str:
+        rate = self.noise_rate_.overall
+        facts = [
+            ("rows", f"{self.Y.shape[0]:,}"),
+            ("labels", f"{self.Y.shape[1]:,}"),
+            ("candidates", f"{self.Y.nnz:,}"),
+            ("probably wrong", f"{rate:.0%} (between {rate.low:.0%} and {rate.high:.0%})"),
+            ("judged by", self.method),
+            ("advice", self.advice()),
+        ]
+        cells = self.order[:_N_SHOWN]
+        named = self.row_names if self.row_names is not None else range(self.Y.shape[0])
+        lines = [
+            (str(named[row]), self.label_names[k], f"{1.0 - doubt:.0%}")
+            for row, k, doubt in zip(self.rows[cells], self.Y.indices[cells], self.doubt[cells], strict=True)
+        ]
+        header = ("row", "label", "confidence")
+        return fact_table("CleaningResult", facts) + grid("most suspicious candidates", header, lines)
 
     @cached_property
     def confidence(self) -> CSR:

@@ -9,7 +9,7 @@ import typer
 
 from pmlkit._words import letters
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import ERR, clean, emit, fact_table, plain_table, say
+from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, say
 from pmlkit.cli.params import Common, literal
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
         table = plain_table("method", "data set", "cells", "reason", right=(2,))
         counts = failed.groupby(["label", "data", "reason"], sort=False).size()
         for (label, data, reason), count in list(counts.items())[:_SHOWN_REASONS]:
-            table.add_row(clean(label), clean(data), f"{count:,}", clean(reason))
+            table.add_row(printable(label), printable(data), f"{count:,}", printable(reason))
         shown += ["", table]
         say(
             "warning",

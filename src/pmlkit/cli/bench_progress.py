@@ -12,7 +12,7 @@ from rich.text import Text
 from pmlkit.bench.cells import Cell
 from pmlkit.bench.runner import ProgressCallback
 from pmlkit.bench.sandbox import Outcome
-from pmlkit.cli.output import clean
+from pmlkit.cli.output import printable
 
 __all__ = ["Display"]
 
@@ -55,7 +55,7 @@ class Display(ProgressCallback):
 
     def stage(self, name: str) -> None:
         """Print the name of a part."""
-        self._console.print(Text.assemble(("now:", "bold"), " ", clean(name)), soft_wrap=True)
+        self._console.print(Text.assemble(("now:", "bold"), " ", printable(name)), soft_wrap=True)
 
     def begin(self, n_cells: int, n_finished: int, jobs: int) -> None:
         """Start the display."""
@@ -82,7 +82,7 @@ class Display(ProgressCallback):
             self._n_here += 1
             if outcome.answer is None:
                 self._n_failed += 1
-                self._failures.append(Text(clean(f"{cell.title}: {outcome.reason}")))
+                self._failures.append(Text(printable(f"{cell.title}: {outcome.reason}")))
                 if self._live is None:
                     self._line(f"failed: {self._failures[-1]}")
             self._line_at_intervals()
@@ -136,7 +136,7 @@ class Display(ProgressCallback):
             cells = Table.grid(padding=(0, 2))
             oldest = sorted(self._under_way.values(), key=lambda item: item[1])
             for cell, started in oldest[: max(self._jobs, 1)][:_SHOWN_CELLS]:
-                cells.add_row(Text(_duration(now - started), style="dim"), Text(clean(cell.title)))
+                cells.add_row(Text(_duration(now - started), style="dim"), Text(printable(cell.title)))
             failures = [Text.assemble(("failed: ", "bold red"), text) for text in self._failures[-_SHOWN_FAILURES:]]
             return Group(head, cells, *failures)
 

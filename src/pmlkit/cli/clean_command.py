@@ -6,26 +6,26 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from pmlkit._files import replacing, together
-from pmlkit.cli.columns import Columns, is_table, open_for, read_table_rows, table_labels
+from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.models import build_model
-from pmlkit.cli.output import clean as clean_text
-from pmlkit.cli.output import emit, fact_table, heading, plain_table, quoted, say
+from pmlkit.cli.models import MethodParams, build_model, follow
+from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
+from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.progress import FitProgress, Watch
-from pmlkit.cli.reading import InputFile, Reading
-from pmlkit.cli.targets import check_output
+from pmlkit.cli.progress import Watch
+from pmlkit.cli.reading import Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pmlkit._typing import BoolArray
+    from pmlkit._typing import BoolArray, IntArray
     from pmlkit.cleaning import CleaningResult
+    from pmlkit.data import PMLDataset, Table
 
 __all__ = ["clean"]
 
@@ -36,24 +36,26 @@ _COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
 
 
 @dataclass(frozen=True)
-class _Outputs:
-    """Where the results go."""
+class Outputs:
+    """Where the results of ``clean`` go."""
 
-    table: Path | None
-    report: Path | None
-    log: Path | None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH", help="The cleaned table, in the format of FILE."),
+    ] = None
+    report: Annotated[Path | None, typer.Option(metavar="PATH", help="A page (.html) that says what was found.")] = None
+    log: Annotated[Path | None, typer.Option(metavar="PATH", help="A table (.csv) of what was removed, and why.")] = (
+        None
+    )
+    suspects: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A table (.csv) of all doubtful labels, and why.")
+    ] = None
 
     @property
-    def given(self) -> list[Path]:
-        """Those that were asked for."""
-        return [target for target in (self.table, self.report, self.log) if target is not None]
-
-    def check(self, *inputs: Path, force: bool) -> None:
-        """Refuse targets that cannot be written, or that are an input, before the work begins."""
-        for target in self.given:
-            check_output(target, *inputs, force=force)
-        if len({target.resolve() for target in self.given}) < len(self.given):
-            raise Misuse("--output, --report and --log must be different files.")
+    def given(self) -> dict[str, Path]:
+        """Those that were asked for, by what they are."""
+        kinds = {"cleaned table": self.output, "report": self.report, "log": self.log, "suspects": self.suspects}
+        return {kind: path for kind, path in kinds.items() if path is not None}
 
 
 def clean(
@@ -61,22 +63,12 @@ def clean(
     reading: Reading,
     columns: Columns,
     common: Common,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="The cleaned table, in the format of FILE."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A page (.html) that says what was found.")
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A table (.csv) of what was removed, and why.")
-    ] = None,
+    outputs: Outputs,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; write no cleaned table.")
     ] = False,
     precision: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Remove only as much as is wrong with this estimated precision."),
+        float, typer.Option(help="Remove only as much as is wrong with this estimated precision, above 0, up to 1.")
     ] = 0.9,
     may_empty_rows: Annotated[
         bool, typer.Option("--may-empty-rows", metavar="", help="Allow a row to lose all of its labels.")
@@ -86,181 +78,116 @@ def clean(
         typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
     ] = False,
     min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
-    method: Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="Who judges: auto, or a method.")] = (
-        "auto"
-    ),
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the method, as often as needed."),
-    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="NAME", help="What judges: auto, or a method.")
+    ] = "auto",
+    param: MethodParams = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
 
     Every other byte of the table stays as it is, and the input is never touched.
     """
-    if output is None and report is None and log is None and not dry_run:
+    if not outputs.given and not dry_run:
         raise Misuse("Nothing would be written: name the cleaned table with -o, or use --dry-run.")
-    if not 0 < precision <= 1:
-        raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.")
+    _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
-    outputs = _Outputs(None if dry_run else output, report, log)
-    outputs.check(file, *reading.files, *columns.files, force=force)
-    judge: Any = "auto" if method == "auto" else build_model(method, param or ())
+    for path in outputs.given.values():
+        check_output(path, file, *reading.files, *columns.files, force=force)
+    if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
+        raise Misuse("--output, --report, --log and --suspects must be different files.")
+    judge: Any = "auto" if method == "auto" else build_model(method, param)
     started = time.perf_counter()
-    if is_table(file, reading, columns):
-        if outputs.table is not None:
-            _check_same_format(file, reading, outputs.table)
-        source: _Source = _TableSource(file, reading, columns, merge_labels)
-    else:
-        source = _DatasetSource(file, reading)
-    result = source.judge(judge, min_rows)
-    removed = result.removable(precision=precision, keep_at_least_one=not may_empty_rows)
+    table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
+    target = None if dry_run else outputs.output
+    _check_table(table, target)
+    result = _judge(table, judge, min_rows)
+    keep_one = not may_empty_rows
+    removed = result.removable(precision=precision, keep_at_least_one=keep_one)
     with together():
-        if outputs.table is not None:
-            source.write(outputs.table, removed)
+        if target is not None:
+            with Watch(f"writing {target.name}"):
+                _write(table, target, result.cleaned(precision=precision, keep_at_least_one=keep_one))
         if outputs.log is not None:
-            _write_log(outputs.log, result, removed)
+            _write_cells(outputs.log, result, result.order[removed[result.order]])
+        if outputs.suspects is not None:
+            _write_cells(outputs.suspects, result, result.order[result.doubt[result.order] > 0.5])
         if outputs.report is not None:
             with Watch(f"writing {outputs.report.name}"):
-                result.report(
-                    outputs.report, title=f"How clean are the labels of {file.name}?", precision=precision,
-                    keep_at_least_one=not may_empty_rows, force=force,
-                )  # fmt: skip
-    _print(result, removed, source, outputs, common, precision, dry_run, time.perf_counter() - started)
+                title = f"How clean are the labels of {file.name}?"
+                result.report(outputs.report, title=title, precision=precision, keep_at_least_one=keep_one, force=force)
+    _print(result, removed, table, outputs, common, precision, dry_run, time.perf_counter() - started)
 
 
-class _Source(Protocol):
-    """What is cleaned: features and labels that come from a file, and go into another."""
-
-    described: list[str]
-    left_out: dict[str, str]
-
-    def judge(self, method: Any, min_rows: int) -> "CleaningResult":
-        """Judge every label."""
-
-    def write(self, path: Path, removed: "BoolArray") -> None:
-        """Write what was read, without the removed labels."""
+def _check_precision(precision: float) -> None:
+    if not 0 < precision <= 1:
+        hint = f" For {precision:g} % write --precision {precision / 100:g}." if 1 < precision <= 100 else ""
+        raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.{hint}")
 
 
-def _check_same_format(source: Path, reading: Reading, output: Path) -> None:
-    from pmlkit.data.reading import FORMATS
-    from pmlkit.tables.opening import table_format
+def _judge(table: "Table | PMLDataset", method: Any, min_rows: int) -> "CleaningResult":
+    from sklearn.utils._param_validation import InvalidParameterError
 
-    mine = reading.format or table_format(source)
-    others = {ending for name, kind in FORMATS.items() if name != mine for ending in kind.suffixes}
-    if table_format(output) not in (None, mine) or output.suffix.lower() in others:
-        raise Misuse(f"The cleaned table is written as it was read: {str(output)!r} must end in .{mine}, too.")
+    from pmlkit.cleaning import clean as find_suspects
+    from pmlkit.cleaning.result import ENOUGH_ROWS
 
-
-class _TableSource:
-    def __init__(self, path: Path, reading: Reading, columns: Columns, merge: bool) -> None:
-        self._path, self._columns, self._reading = path, columns, reading
-        with Watch(f"reading {path.name}"):
-            self._table = open_for(path, reading)
-            self._labels = table_labels(self._table, path, reading, merge=merge)
-            self._rows = read_table_rows(self._table, path, reading, columns, labels=self._labels.columns)
-        self.left_out = dict(self._rows.columns.left_out or {})
-        for name in self._rows.columns.text:
-            empty = int((self._rows.frame[name].str.strip() == "").sum())
-            if empty:
-                say("note", f"column {name!r} is empty in {empty:,} row(s): there is nothing to judge their labels by.")
-        for name in self._rows.columns.numbers:
-            absent = int(self._rows.frame[name].isna().sum())
-            if absent:
-                say("note", f"column {name!r} lacks {absent:,} number(s): they count as the mean.")
-
-    def judge(self, method: Any, min_rows: int) -> "CleaningResult":
-        from pmlkit.tables.model import vectorized
-        from pmlkit.tables.vectorize import describe, make_vectorizer
-
-        rows = self._rows
-        vectorizer = None
-        if rows.columns.names:
-            vectorizer = make_vectorizer(rows.columns, self._columns.settings(), self._table.n_rows)
-        with Watch("turning columns into numbers"):
-            try:
-                X = vectorized(vectorizer, rows.frame, rows.side, fit=True)
-            except DataError as error:
-                raise DataError(f"{self._path.name}: {error}") from error
-        self.described = [] if vectorizer is None else describe(vectorizer)
-        if rows.side is not None:
-            self.described.append(f"{self._columns.side}: {rows.side.shape[1]:,} numbers")
-        return _judge(X, self._labels.Y, self._labels.names, rows.ids, rows.media, method, min_rows)
-
-    def write(self, path: Path, removed: "BoolArray") -> None:
-        from pmlkit.tables.opening import write_table
-
-        with Watch(f"writing {path.name}"):
-            write_table(self._table, path, self._labels.edits(removed))
+    with Watch("turning columns into numbers"):
+        table.X  # noqa: B018  shown apart, because it takes its time
+    with Watch("looking for wrong labels") as watch:
+        try:
+            result = find_suspects(table, method=method, min_rows=min_rows, on_fit=lambda model: follow(model, watch))
+        except InvalidParameterError as error:
+            raise Misuse(str(error)) from error
+    if len(result.rare_labels):
+        rare = [result.label_names[k] for k in result.rare_labels]
+        many = counted(len(rare), "label is", "labels are")
+        say("note", f"{many} on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
+    if len(result.kept_labels):
+        many = counted(len(result.kept_labels), "label is", "labels are")
+        say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")
+    return result
 
 
-class _DatasetSource:
-    def __init__(self, path: Path, reading: Reading) -> None:
-        self._data = reading.read(path)
-        self.described = [f"{self._data.n_features:,} features of {path.name}"]
-        self.left_out: dict[str, str] = {}
+def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
+    """Refuse labels that cannot be judged, and a cleaned table in another format, before the work begins."""
+    from pmlkit.data import Table
 
-    def judge(self, method: Any, min_rows: int) -> "CleaningResult":
-        data = self._data
-        return _judge(data.X, data.Y, data.label_names, data.ids, data.media, method, min_rows)
+    if isinstance(table, Table):
+        table.check_labels()
+    if isinstance(table, Table) and target is not None:
+        try:
+            table.check_same_format(target)
+        except DataError as error:
+            raise Misuse(str(error)) from error
 
-    def write(self, path: Path, removed: "BoolArray") -> None:
-        from scipy import sparse
 
-        from pmlkit.data import write
+def _write(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+    from pmlkit.data import Table, write
 
-        Y = self._data.Y
-        kept = sparse.csr_array(((~removed).astype("uint8"), Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
-        kept.eliminate_zeros()
+    if isinstance(table, Table):
+        table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
+    else:
         try:
             # The truth need not be among the candidates that are left.
-            write(self._data.replace(Y=kept, truth=None), path, force=True)
+            write(table.replace(Y=kept, truth=None), target, force=True)
         except DataError:
             raise
         except ValueError as error:
             raise Misuse(str(error)) from error
 
 
-def _judge(X: Any, Y: Any, names: Any, ids: Any, media: Any, method: Any, min_rows: int) -> "CleaningResult":
-    from sklearn.utils._param_validation import InvalidParameterError
-
-    from pmlkit.cleaning import clean as find_suspects
-    from pmlkit.cleaning.result import ENOUGH_ROWS
-
-    with Watch("judging labels") as watch:
-
-        def follow(model: Any) -> None:
-            if hasattr(model, "set_callbacks"):  # scikit-learn 1.9 and newer
-                model.set_callbacks(FitProgress(watch))
-
-        try:
-            result = find_suspects(
-                X, Y, method=method, min_rows=min_rows, label_names=names, row_names=ids, media=media, on_fit=follow
-            )
-        except InvalidParameterError as error:
-            raise Misuse(str(error)) from error
-    if len(result.rare_labels):
-        rare = [names[k] for k in result.rare_labels]
-        say("note", f"{len(rare)} label(s) are on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
-    if len(result.kept_labels):
-        few = f"{len(result.kept_labels)} label(s) are on fewer than {ENOUGH_ROWS} rows"
-        say("note", f"{few}: judged, but nothing of them is removed unseen.")
-    return result
-
-
-def _write_log(path: Path, result: "CleaningResult", removed: "BoolArray") -> None:
-    with replacing(path) as stream, Watch(f"writing {path.name}", total=int(removed.sum())) as watch:
+def _write_cells(path: Path, result: "CleaningResult", cells: "IntArray") -> None:
+    with replacing(path) as stream, Watch(f"writing {path.name}", total=len(cells)) as watch:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        csv.writer(text, lineterminator="\n").writerows(_log_lines(result, removed, watch))
+        csv.writer(text, lineterminator="\n").writerows(_cell_lines(result, cells, watch))
         text.detach()
 
 
-def _log_lines(result: "CleaningResult", removed: "BoolArray", watch: Watch) -> Iterator[list[Any]]:
+def _cell_lines(result: "CleaningResult", cells: "IntArray", watch: Watch) -> Iterator[list[Any]]:
+    """Yield a header and one line per label, with its confidence, its rank among all and the reasons against it."""
     import numpy as np
 
-    cells = result.order[removed[result.order]]
     yield ["row", "id", "label", "confidence", "rank", "reasons"]
     rank = np.empty(result.Y.nnz, dtype=np.int64)
     rank[result.order] = np.arange(1, len(result.order) + 1)
@@ -279,8 +206,8 @@ def _log_lines(result: "CleaningResult", removed: "BoolArray", watch: Watch) -> 
 def _print(
     result: "CleaningResult",
     removed: "BoolArray",
-    source: _Source,
-    outputs: _Outputs,
+    table: "Table | PMLDataset",
+    outputs: Outputs,
     common: Common,
     precision: float,
     dry_run: bool,
@@ -289,6 +216,10 @@ def _print(
     n_removed = int(removed.sum())
     overall = result.noise_rate_.overall
     touched = len(set(result.rows[removed].tolist()))
+    features = getattr(table, "features", [counted(table.X.shape[1], "feature")])
+    chosen = getattr(table, "feature_columns", None)
+    left_out = dict(chosen.left_out or {}) if chosen is not None else {}
+    written = {kind: path for kind, path in outputs.given.items() if not (dry_run and path == outputs.output)}
     facts: dict[str, object] = {
         "rows": result.Y.shape[0],
         "labels": result.Y.shape[1],
@@ -306,11 +237,12 @@ def _print(
         "advice": result.advice(precision=precision),
         "dry_run": dry_run,
         "method": result.method,
-        "features": source.described,
-        "columns_left_out": source.left_out,
+        "features": features,
+        "id_column": getattr(table, "id_column", None),
+        "columns_left_out": left_out,
         "rare_labels": [result.label_names[k] for k in result.rare_labels],
         "kept_labels": [result.label_names[k] for k in result.kept_labels],
-        "written": [path for path in (outputs.table, outputs.report, outputs.log) if path is not None],
+        "written": list(written.values()),
         "seconds": round(seconds, 1),
     }
     if common.json:
@@ -318,32 +250,28 @@ def _print(
         return
     shown = {
         "rows": facts["rows"],
-        "labels": f"{result.Y.nnz:,} given, of {result.Y.shape[1]:,} kinds",
-        "features": "; ".join(source.described),
+        "labels": f"{result.Y.nnz:,} given, of {counted(result.Y.shape[1], 'kind')}",
+        "features": "; ".join(features),
         "judged by": result.method,
         "random mistakes": f"about {_percent(result.random_mistakes_)} of the labels "
         f"(between {_percent(result.random_mistakes_.low)} and {_percent(result.random_mistakes_.high)})",
         "all mistakes": f"between {_percent(overall.low)} and {_percent(overall.high)}, "
         f"at a guess {_percent(overall)}",
-        "would remove" if dry_run else "removed": f"{n_removed:,} label{'' if n_removed == 1 else 's'} in {touched:,} "
-        f"row{'' if touched == 1 else 's'}",
+        "would remove" if dry_run else "removed": f"{counted(n_removed, 'label')} in {counted(touched, 'row')}",
         "advice": result.advice(precision=precision),
     }  # fmt: skip
-    if source.left_out:
-        shown["not used"] = quoted(source.left_out, 6)
-    for kind, path in (("cleaned table", outputs.table), ("report", outputs.report), ("log", outputs.log)):
-        if path is not None:
-            shown[kind] = path
-    table = plain_table("row", "label", "confidence", "why", right=(2,))
+    if left_out:
+        shown["not used"] = quoted(left_out, 6)
+    suspects = plain_table("row", "label", "confidence", "why", right=(2,))
     top = result.top_suspects(_N_SHOWN)
     reasons = result.reasons(result.order[:_N_SHOWN])
     for row, label, confidence, reason in zip(top["row"], top["label"], top["confidence"], reasons, strict=True):
         name = row if result.row_names is None else result.row_names[row]
-        table.add_row(
-            Text(clean_text(name)), Text(clean_text(label), style="bold"), Text(f"{confidence:.2f}"),
-            Text(clean_text(reason.short)),
+        suspects.add_row(
+            Text(printable(name)), Text(printable(label), style="bold"), Text(f"{confidence:.2f}"),
+            Text(printable(reason.short)),
         )  # fmt: skip
-    emit(facts, fact_table(shown), "", heading("The most suspicious labels"), table, as_json=False)
+    emit(facts, fact_table(shown | written), "", heading("The most suspicious labels"), suspects, as_json=False)
 
 
 def _percent(share: float) -> str:

@@ -7,11 +7,12 @@ import typer
 from rich.text import Text
 
 from pmlkit._words import did_you_mean
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import clean, emit, fact_table, heading, number, plain_table, say
+from pmlkit.cli.errors import Misuse, spell
+from pmlkit.cli.output import emit, fact_table, heading, number, plain_table, printable, say
+from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.reading import FORMAT_NAMES, InputFile, Reading
-from pmlkit.cli.targets import check_output
+from pmlkit.cli.progress import Watch
+from pmlkit.cli.reading import FORMAT_NAMES, Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ OutputFile = Annotated[
 ]
 
 
-def info(file: InputFile, reading: Reading, common: Common) -> None:
-    """Describe a data set: its size, its labels, and its noise where the truth is known."""
+def info(file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
+    """Describe a data set or table: its size, its labels, and its noise where the truth is known."""
     import numpy as np
 
-    data = reading.read(file)
+    data, features = _read(file, reading, columns)
     counts = np.bincount(data.Y.indices, minlength=data.n_labels)
     false = None if data.truth is None else counts - np.bincount(data.truth.indices, minlength=data.n_labels)
     described = data.describe()
@@ -44,6 +45,7 @@ def info(file: InputFile, reading: Reading, common: Common) -> None:
         "name": data.name,
         "provenance": data.provenance,
         **described,
+        "columns": features,
         "label_counts": dict(zip(data.label_names, counts.tolist(), strict=True)),
         "false_candidates_by_label": None
         if false is None
@@ -51,13 +53,15 @@ def info(file: InputFile, reading: Reading, common: Common) -> None:
     }
     names = {key: key.replace("_", " ") for key in described}
     shown = {"name": data.name, "from": data.provenance} | {names[key]: value for key, value in described.items()}
-    columns = ("label", "rows") if false is None else ("label", "rows", "of them false")
+    if features:
+        shown["columns"] = "; ".join(features)
+    header = ("label", "rows") if false is None else ("label", "rows", "of them false")
     order = np.argsort(-counts, kind="stable")[:_N_LABELS_SHOWN]
     title = "Labels" if len(order) == data.n_labels else f"The {len(order)} most frequent of {data.n_labels:,} labels"
-    table = plain_table(*columns, right=(1, 2))
+    table = plain_table(*header, right=(1, 2))
     for k in order.tolist():
         cells = [number(int(counts[k]))] + ([] if false is None else [number(int(false[k]))])
-        table.add_row(Text(clean(data.label_names[k])), *map(Text, cells))
+        table.add_row(Text(printable(data.label_names[k])), *map(Text, cells))
     emit(facts, fact_table(shown), "", heading(title), table, as_json=common.json)
 
 
@@ -65,6 +69,7 @@ def convert(
     file: InputFile,
     out: OutputFile,
     reading: Reading,
+    columns: Columns,
     common: Common,
     out_format: Annotated[
         str | None, typer.Option(metavar="NAME", help="Instead of the ending: arff, csv, libsvm, npz, parquet, tsv.")
@@ -75,11 +80,11 @@ def convert(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write a data set in another format."""
+    """Write a data set in another format; the texts and categories of a table become numbers."""
     _check_choice(out_format, FORMAT_NAMES, "--out-format")
     _check_choice(out_labels, ("candidates", "truth"), "--out-labels")
-    check_output(out, file, *reading.files, force=force)
-    data = reading.read(file)
+    check_output(out, file, *reading.files, *columns.files, force=force)
+    data, _ = _read(file, reading, columns)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
     facts = {"written": out, **_size(data, out)}
@@ -90,6 +95,7 @@ def noise(
     file: InputFile,
     out: OutputFile,
     reading: Reading,
+    columns: Columns,
     common: Common,
     ratio: Annotated[
         float | None,
@@ -114,7 +120,7 @@ def noise(
         int | None, typer.Option(min=1, help="Instead of --ratio: fill every row up to this number of candidates.")
     ] = None,
     extra_labels: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --ratio: this number of false labels a row.")
+        int | None, typer.Option(min=1, help="Instead of --ratio: this number of false labels per row.")
     ] = None,
     row_fraction: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="With --extra-labels: on this share of the rows.")
@@ -131,8 +137,8 @@ def noise(
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:
         ratio = 1.0
-    check_output(out, file, *reading.files, force=force)
-    data = reading.read(file)
+    check_output(out, file, *reading.files, *columns.files, force=force)
+    data, _ = _read(file, reading, columns)
     if data.truth is None:
         say("note", f"the truth of {file.name} is unknown: its labels are taken for the truth.")
     amounts = {"avg_candidates": avg_candidates, "extra_labels": extra_labels}
@@ -154,16 +160,29 @@ def noise(
     emit(facts | {"false_candidates_by_label": by_label}, fact_table(shown), as_json=common.json)
 
 
+def _read(file: Path, reading: Reading, columns: Columns) -> tuple["PMLDataset", list[str]]:
+    """Read a file as a data set, and say what became of the columns of a table of texts."""
+    from pmlkit.data import Table
+
+    source = load(file, reading, columns)
+    if not isinstance(source, Table):
+        return source, []
+    with Watch("turning columns into numbers"):
+        return source.to_dataset(), source.features
+
+
 def _write(data: "PMLDataset", out: Path, out_format: str | None, options: dict[str, Any]) -> None:
     from pmlkit.data import write
 
     try:
         # Whether the file may be replaced was asked before the work began.
         write(data, out, format=out_format, force=True, **options)
-    except DataError:
+    except DataError as error:
+        if error.option == "format":
+            raise Misuse(error.replace(option="out_format").sentence(spell)) from error
         raise
     except ValueError as error:
-        raise Misuse(str(error).replace("pass format=", "add the ending or --out-format,")) from error
+        raise Misuse(str(error)) from error
 
 
 def _size(data: "PMLDataset", out: Path) -> dict[str, int]:

@@ -15,13 +15,36 @@ from typer.core import TyperGroup
 
 from pmlkit._words import did_you_mean
 from pmlkit.cli.output import quoted, say
+from pmlkit.exceptions import DataError, PMLWarning
 
-__all__ = ["Commands", "Misuse", "start_logging"]
+__all__ = ["Commands", "Misuse", "spell", "start_logging"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 _SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
 
 logger = logging.getLogger(__name__)
+
+
+# Options that have a name of their own on the command line; others are typed after --option.
+_OWN_OPTIONS = frozenset(
+    {"categories", "embeddings", "force", "format", "id", "images", "labels", "merge_labels", "numbers", "out_format"}
+    | {"sep", "text", "vectorizer"}
+)
+
+
+def spell(option: str, value: str | None) -> str:
+    """Return an option of the library as it is typed on the command line.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.errors import spell
+    >>> spell("sep", "';'"), spell("merge_labels", "True"), spell("missing", "'mean'")
+    ("--sep ';'", '--merge-labels', "--option missing='mean'")
+    """
+    if option not in _OWN_OPTIONS:
+        return f"--option {option}={value or ''}"
+    flag = f"--{option.replace('_', '-')}"
+    return flag if value in (None, "True") else f"{flag} {value}"
 
 
 class Misuse(Exception):
@@ -43,7 +66,7 @@ class _StderrLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = f"{record.name} {record.levelname.lower()}" if self._verbose else "note"
-        say(kind, record.getMessage())
+        say(kind, record.msg.sentence(spell) if isinstance(record.msg, PMLWarning) else record.getMessage())
 
 
 class Commands(TyperGroup):
@@ -116,6 +139,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, Misuse):
         say("error", error)
         return MISUSED
+    if isinstance(error, DataError):
+        say("error", error.sentence(spell))
+        return FAILED
     if hasattr(error, "format_message"):  # typer's own: an unknown option, a missing argument
         context = getattr(error, "ctx", None)
         help_hint = f" See '{context.command_path} --help'." if context is not None else ""
@@ -150,6 +176,6 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if category.__name__ in _SHOWN_WARNINGS:
-        say("warning", message)
+        say("warning", message.sentence(spell) if isinstance(message, PMLWarning) else message)
     else:
         logger.debug("%s in %s, line %d: %s", category.__name__, filename, lineno, message)

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from pmlkit.cli.models import find_method
-from pmlkit.cli.output import clean, emit, plain_table
+from pmlkit.cli.output import emit, plain_table, printable
 from pmlkit.cli.params import Common
 
 if TYPE_CHECKING:
@@ -99,4 +99,4 @@ def _plain(text: str) -> str:
 
 def _as_typed(value: Any) -> str:
     """Return a default as one would type it after ``-p name=``."""
-    return clean(str(value).lower() if isinstance(value, bool) or value is None else value)
+    return printable(str(value).lower() if isinstance(value, bool) or value is None else value)

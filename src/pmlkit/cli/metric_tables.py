@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pmlkit._metric_info import F1, FIVE, MetricInfo
-from pmlkit.cli.output import clean, number, plain_table
+from pmlkit.cli.output import number, plain_table, printable
 
 __all__ = ["comparison", "listing"]
 
@@ -33,7 +33,7 @@ def comparison(results: Mapping[str, Mapping[str, float]], metrics: Sequence[Met
             Text(number(found[metric.key]), style="bold green" if _is_best(metric, found, results) else "")
             for metric in metrics
         ]
-        table.add_row(Text(clean(name)), *cells)
+        table.add_row(Text(printable(name)), *cells)
     return table
 
 

@@ -5,46 +5,45 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from pmlkit._files import replacing
-from pmlkit.cli.columns import Columns
+from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.metric_tables import listing
-from pmlkit.cli.models import (
-    ModelFile,
-    Rows,
-    build_model,
-    matching_rows,
-    matching_truth,
-    read_rows,
-    rows_of,
-)
-from pmlkit.cli.output import clean, emit, fact_table, heading
+from pmlkit.cli.models import MethodName, MethodParams, ModelFile, build_model, follow, load_model
+from pmlkit.cli.output import emit, fact_table, heading, printable, quoted, say
+from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.progress import FitProgress, Watch
-from pmlkit.cli.reading import InputFile, Reading
-from pmlkit.cli.table_models import TrainingTable, load_fitted, rows_to_evaluate, rows_to_predict, wants_table
-from pmlkit.cli.targets import check_output
+from pmlkit.cli.progress import Watch
+from pmlkit.cli.reading import Columns, InputFile, Reading, load, open_table
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
+    from pmlkit._typing import CSR, FloatArray
     from pmlkit.data import PMLDataset
     from pmlkit.methods.base import BasePML
 
 __all__ = ["evaluate", "fit", "predict"]
 
 _BLOCK_ROWS = 2**14
+_MANY_EMPTY = 0.1  # share of rows without any predicted label from which it is said
 
 
-def _complete_method(incomplete: str) -> list[tuple[str, str]]:
-    from pmlkit.methods import all_methods, summary
+@dataclass(frozen=True)
+class _Rows:
+    """Features in the form that a model knows, and how the user names the rows."""
 
-    lower = incomplete.lower()
-    return [(name, summary(method)) for name, method in all_methods().items() if name.lower().startswith(lower)]
+    X: Any
+    names: Sequence[int | str] | None
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
 
 
 def fit(
@@ -55,19 +54,8 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PATH", help="The model file, .skops.", show_default=False)
     ],
-    method: Annotated[
-        str,
-        typer.Option("--method", "-m", metavar="NAME", help="See `pmlkit methods`.", autocompletion=_complete_method),
-    ] = "ClearPML",
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="KEY=VALUE",
-            help="A parameter of the method, as often as needed; `pmlkit methods NAME` lists them.",
-        ),
-    ] = None,
+    method: MethodName = "ClearPML",
+    param: MethodParams = None,
     merge_labels: Annotated[
         bool,
         typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
@@ -77,32 +65,33 @@ def fit(
     """Learn a model from the candidate labels of a data set, or of a table of texts, categories and numbers."""
     import numpy as np
 
+    from pmlkit.data import Table
     from pmlkit.persistence import save
 
-    model = build_model(method, param or ())
+    model = build_model(method, param)
     check_output(output, file, *reading.files, *columns.files, force=force)
-    table = TrainingTable(file, reading, columns, merge=merge_labels) if wants_table(file, reading, columns) else None
-    if table is not None:
-        X, Y, names = table.X, table.Y, table.names
-    else:
-        if merge_labels:
-            raise Misuse("--merge-labels is for tables whose feature columns are named, such as --text body.")
-        data = _read_numbers(file, reading)
-        X, Y, names = rows_of(data), data.Y, data.label_names
+    source = load(file, reading, columns, merge_labels=merge_labels)
+    features = None
+    if isinstance(source, Table):
+        source.check_labels()
+        with Watch("turning columns into numbers"):
+            features = "; ".join(source.features)
+        if source.feature_columns.left_out:
+            say("note", f"columns that are not used: {quoted(source.feature_columns.left_out)}.")
     started = time.perf_counter()
-    _fit(model, X, Y)
+    _fit(model, *((source, None) if isinstance(source, Table) else (_named_rows(source), source.Y)))
     seconds = time.perf_counter() - started
-    model.label_names_ = np.asarray(names, dtype=object)
-    save(model if table is None else table.with_columns(model), output, force=force)
+    model.label_names_ = np.asarray(source.label_names, dtype=object)
+    save(model, output, force=force)
     n_iter = getattr(model, "n_iter_", None)
     facts: dict[str, object] = {
         "written": output,
         "method": type(model).__name__,
-        "rows": Y.shape[0],
-        "features": X.shape[1],
-        "columns": None if table is None else table.described,
-        "labels": Y.shape[1],
-        "candidates": int(Y.nnz),
+        "rows": source.Y.shape[0],
+        "features": source.X.shape[1],
+        "columns": features,
+        "labels": source.Y.shape[1],
+        "candidates": int(source.Y.nnz),
         "iterations": None if n_iter is None else int(n_iter),
         "seconds": round(seconds, 3),
     }
@@ -110,29 +99,30 @@ def fit(
     emit(facts | {"parameters": model.get_params()}, fact_table(shown), as_json=common.json)
 
 
-def _read_numbers(file: Path, reading: Reading) -> "PMLDataset":
-    """Read a data set; who gave a table of texts instead is told how."""
-    try:
-        return reading.read(file)
-    except DataError as error:
-        if any(words in str(error) for words in ("must hold numbers", "is of type string")):
-            raise DataError(f"{error} If it is a feature, name its kind: --text, --categories or --numbers.") from error
-        raise
+def _named_rows(data: "PMLDataset") -> Any:
+    """Return the features to fit on; dense ones with names as a DataFrame, so that the model remembers the names."""
+    from scipy import sparse
+
+    return data.X if not data.has_feature_names or sparse.issparse(data.X) else _frame(data.X, data.feature_names)
 
 
-def _fit(model: "BasePML", X: Any, Y: Any) -> None:
+def _frame(X: Any, names: Sequence[str]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names), copy=False)
+
+
+def _fit(model: "BasePML", X: Any, y: Any) -> None:
     from sklearn.utils._param_validation import InvalidParameterError
 
     with Watch(f"fitting {type(model).__name__}") as watch:
-        has_callbacks = hasattr(model, "set_callbacks")  # scikit-learn 1.9 and newer
-        if has_callbacks:
-            model.set_callbacks(FitProgress(watch))
+        follow(model, watch)
         try:
-            model.fit(X, Y)
+            model.fit(X, y)
         except InvalidParameterError as error:
             raise Misuse(str(error)) from error
         finally:
-            if has_callbacks:
+            if hasattr(model, "set_callbacks"):
                 model.set_callbacks()
 
 
@@ -151,6 +141,14 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", metavar="", help="Write every label's score instead of the label sets.")
     ] = False,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, a line each."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Give the labels whose score reaches this, instead of the model's own choice."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Give every row of a file its labels, or the labels' scores.
@@ -159,109 +157,227 @@ def predict(
     """
     if output is None and common.json:
         raise Misuse("--json describes what was written: name the CSV file with -o.")
+    if scores and (top is not None or threshold is not None):
+        raise Misuse("--scores writes all scores: leave --top and --threshold out.")
     if output is not None:
         check_output(output, model, file, *reading.files, *columns.files, force=force)
-    loaded = load_fitted(model)
-    if hasattr(loaded, "vectorizer"):
-        fitted, rows = loaded.model, rows_to_predict(loaded, file, reading, columns)
-    else:
-        _check_no_columns(columns)
-        fitted, rows = loaded, read_rows(loaded, file, reading)
-    between = reading.sep or ";"
+    fitted = load_model(model)
+    rows = _read_rows(fitted, file, reading, columns)
     names = [str(name) for name in fitted.label_names_]
+    between = reading.sep or ";"
     clash = next((name for name in names if between in name), None)
-    if clash is not None and not scores:
+    first = "row" if rows.names is None else "id"
+    if scores:
+        header, blocks = [first, *names], _score_lines(fitted, rows)
+    elif top is not None:
+        header, blocks = [first, "rank", "label", "score"], _top_lines(fitted, rows, top, threshold)
+    elif clash is not None:
         raise DataError(f"The label {clash!r} contains the separator {between!r}: choose another with --sep.")
-    lines = _score_lines(fitted, rows) if scores else _label_lines(fitted, rows, between)
-    header = ["row" if rows.ids is None else "id", *(names if scores else ["labels"])]
+    else:
+        header, blocks = [first, "labels"], _label_lines(fitted, rows, between, threshold)
     if output is None:
-        _write_csv(sys.stdout, header, lines, clean if sys.stdout.isatty() else str)
+        _write_csv(sys.stdout, header, blocks, printable if sys.stdout.isatty() else str)
         return
     with replacing(output) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        n_labels = _write_csv(text, header, lines)
+        n_labels, n_empty = _write_csv(text, header, blocks)
         text.detach()
     facts: dict[str, object] = {"written": output, "rows": rows.n_rows}
-    facts |= {"scores_per_row": len(names)} if scores else {"labels_per_row": n_labels / rows.n_rows}
+    if scores:
+        facts["scores_per_row"] = len(names)
+    else:
+        facts |= {"labels_per_row": n_labels / rows.n_rows, "rows_without_labels": n_empty}
+        if n_empty > _MANY_EMPTY * rows.n_rows:
+            share = f"{100 * n_empty / rows.n_rows:.0f} % of the rows get no label"
+            say("note", f"{share}: they may be unlike those that the model was fitted to. --top 3 shows the best.")
     shown = {key.replace("_", " "): value for key, value in facts.items()}
     emit(facts, fact_table(shown), as_json=common.json)
 
 
-def _check_no_columns(columns: Columns) -> None:
-    if columns.given:
+def _read_rows(model: "BasePML", file: Path, reading: Reading, columns: Columns) -> _Rows:
+    """Read rows to predict; a table needs no labels if the model knows its columns by name."""
+    from pmlkit.data.files.registry import TABLE_FORMATS, find_format
+
+    knows_table = hasattr(model, "table_reader_")
+    is_table = (reading.format or find_format(file)) in TABLE_FORMATS
+    if knows_table or (is_table and hasattr(model, "feature_names_in_") and not reading.labels):
+        if not knows_table:
+            _refuse_columns(columns)
+        table = open_table(file, reading, columns, like=model)
+        with Watch("turning columns into numbers"):
+            return _Rows(table.X, table.row_names)
+    _refuse_columns(columns)
+    return _matching_rows(model, _as_dataset(load(file, reading)), file)
+
+
+def _refuse_columns(columns: Columns) -> None:
+    if columns.options:
         raise Misuse("This model knows its features by themselves: leave --text and the like out.")
 
 
+def _as_dataset(source: Any) -> "PMLDataset":
+    from pmlkit.data import Table
+
+    data: PMLDataset = source.to_dataset() if isinstance(source, Table) else source
+    return data
+
+
+def _matching_rows(model: "BasePML", data: "PMLDataset", path: Path) -> _Rows:
+    """Return the features of a data set as the model knows them: named ones are put in its order."""
+    from scipy import sparse
+
+    names = list(getattr(model, "feature_names_in_", ()))
+    if names and data.has_feature_names:
+        position = {name: j for j, name in enumerate(data.feature_names)}
+        missing = [name for name in names if name not in position]
+        if missing:
+            raise DataError(f"{path.name} lacks {len(missing)} of the model's features: {quoted(missing)}.")
+        X = data.X[:, [position[name] for name in names]]
+        return _Rows(_frame(X.toarray() if sparse.issparse(X) else X, names), data.ids)
+    if data.n_features != model.n_features_in_:
+        raise DataError(
+            f"The model was fitted on {model.n_features_in_} features, but {path.name} has {data.n_features}. "
+            "Use a file of the same kind as the one it was fitted on."
+        )
+    return _Rows(_frame(data.X, names) if names and not sparse.issparse(data.X) else data.X, data.ids)
+
+
+_Block = tuple[list[list[Any]], int, int]
+"""Lines, how many labels are in them, and how many rows got none."""
+
+
 def _write_csv(
-    stream: TextIO,
-    header: Sequence[str],
-    blocks: Iterator[tuple[list[list[Any]], int]],
-    cell: Callable[[object], str] = str,
-) -> int:
-    """Write the rows of all blocks, each cell as `cell` has it, and return the sum of what the blocks counted."""
+    stream: TextIO, header: Sequence[str], blocks: Iterator[_Block], cell: Callable[[object], str] = str
+) -> tuple[int, int]:
+    """Write the lines of all blocks, each cell as `cell` has it, and return the sums of what the blocks counted."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(cell, header))
-    total = 0
-    for lines, count in blocks:
+    n_labels = n_empty = 0
+    for lines, labels, empty in blocks:
         writer.writerows(map(cell, line) for line in lines)
-        total += count
-    return total
+        n_labels += labels
+        n_empty += empty
+    return n_labels, n_empty
 
 
-def _blocks(rows: Rows) -> Iterator[tuple[Any, Sequence[int | str]]]:
+def _blocks(rows: _Rows) -> Iterator[tuple[Any, Sequence[int | str]]]:
     """Yield some rows at a time and their names, showing how far it is."""
     with Watch("predicting", total=rows.n_rows) as watch:
         for start in range(0, rows.n_rows, _BLOCK_ROWS):
             stop = min(start + _BLOCK_ROWS, rows.n_rows)
             part = rows.X.iloc[start:stop] if hasattr(rows.X, "iloc") else rows.X[start:stop]
-            yield part, range(start, stop) if rows.ids is None else rows.ids[start:stop]
+            yield part, range(start, stop) if rows.names is None else rows.names[start:stop]
             watch.advance(stop - start)
 
 
-def _label_lines(model: "BasePML", rows: Rows, between: str) -> Iterator[tuple[list[list[Any]], int]]:
+def _label_lines(model: "BasePML", rows: _Rows, between: str, threshold: float | None) -> Iterator[_Block]:
     from scipy import sparse
 
     names = [str(name) for name in model.label_names_]
     for X, ids in _blocks(rows):
-        sets = sparse.csr_array(model.predict(X))
+        sets = sparse.csr_array(model.predict(X) if threshold is None else model.decision_function(X) >= threshold)
         found = [names[k] for k in sets.indices.tolist()]
         ends = sets.indptr.tolist()
         lines = [[name, between.join(found[i:j])] for name, i, j in zip(ids, ends, ends[1:], strict=False)]
-        yield lines, int(sets.nnz)
+        yield lines, int(sets.nnz), sum(not line[1] for line in lines)
 
 
-def _score_lines(model: "BasePML", rows: Rows) -> Iterator[tuple[list[list[Any]], int]]:
+def _score_lines(model: "BasePML", rows: _Rows) -> Iterator[_Block]:
     for X, ids in _blocks(rows):
         scores = model.decision_function(X).tolist()
-        yield [[name, *map(repr, row)] for name, row in zip(ids, scores, strict=True)], 0
+        yield [[name, *map(repr, row)] for name, row in zip(ids, scores, strict=True)], 0, 0
+
+
+def _top_lines(model: "BasePML", rows: _Rows, k: int, threshold: float | None) -> Iterator[_Block]:
+    import numpy as np
+
+    names = [str(name) for name in model.label_names_]
+    for X, ids in _blocks(rows):
+        scores = model.decision_function(X)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        lines: list[list[Any]] = []
+        n_empty = 0
+        for name, row, labels in zip(ids, scores, best.tolist(), strict=True):
+            kept = [j for j in labels if threshold is None or row[j] >= threshold]
+            lines += [[name, rank, names[j], repr(float(row[j]))] for rank, j in enumerate(kept, start=1)]
+            n_empty += not kept
+        yield lines, len(lines), n_empty
 
 
 def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
     """Measure a model on rows whose true labels are known.
 
-    For a model of a table's own columns, --option truth= names the column of true label sets, or those of 0/1.
+    --option truth= names the column of true label sets, or those of 0/1. Labels that the model does not know count
+    as missed.
     """
     from pmlkit.metrics import evaluate as measure
 
-    loaded = load_fitted(model)
-    if hasattr(loaded, "vectorizer"):
-        rows, truth = rows_to_evaluate(loaded, file, reading, columns)
-        fitted: BasePML = loaded.model
+    fitted = load_model(model)
+    names = [str(name) for name in fitted.label_names_]
+    if hasattr(fitted, "table_reader_"):
+        table = open_table(file, reading, columns, like=fitted)
+        labels = reading.options(file).get("labels", fitted.table_reader_.labels)
+        truth, unknown = table.truth_for(names, labels)
+        data = None
     else:
-        _check_no_columns(columns)
-        fitted = loaded
-        data = reading.read(file)
-        truth = matching_truth(fitted, data, file)
-        rows = matching_rows(fitted, data, file)
+        _refuse_columns(columns)
+        data = _as_dataset(load(file, reading))
+        truth, unknown = _aligned_truth(data, names, file)
+    if unknown and not truth[:, : len(names)].nnz:
+        raise DataError(
+            f"the model knows none of the true labels: they are {quoted(unknown, 6)}, it knows {quoted(names, 6)}.",
+            path=file.name,
+        )
+    rows = _Rows(table.X, None) if data is None else _matching_rows(fitted, data, file)
+    if unknown:
+        many = counted(
+            len(unknown),
+            "true label is unknown to the model and counts",
+            "true labels are unknown to the model and count",
+        )
+        say("note", f"{many} as missed: {quoted(unknown, 6)}.")
     with Watch("predicting"):
-        found = measure(truth, fitted.decision_function(rows.X), fitted.predict(rows.X))
+        scores, sets = _with_unknown(fitted.decision_function(rows.X), fitted.predict(rows.X), len(unknown))
+        found = measure(truth, scores, sets)
     facts: dict[str, object] = {"model": model, "file": file, "method": type(fitted).__name__, "rows": rows.n_rows}
-    facts |= found
-    title = f"{type(fitted).__name__} on the {rows.n_rows:,} rows of {file.name}"
+    facts |= {**found, "unknown_labels": list(unknown)}
+    title = f"{type(fitted).__name__} on the {counted(rows.n_rows, 'row')} of {file.name}"
     dropped = int(found["rows_dropped"])
     note = (
-        f"{dropped:,} rows have no true label or all of them: no ranking loss, one-error and average precision there."
+        f"{counted(dropped, 'row has', 'rows have')} no true label or all of them: no ranking loss, one-error and "
+        "average precision there."
         if dropped
         else "No row was left out."
     )
     emit(facts, heading(title), listing(found), note, as_json=common.json)
+
+
+def _aligned_truth(data: "PMLDataset", names: Sequence[str], path: Path) -> "tuple[CSR, tuple[str, ...]]":
+    """Return the truth with its columns in the order of the model's labels, unknown ones last."""
+    import numpy as np
+    from scipy import sparse
+
+    if data.truth is None:
+        raise DataError(
+            f"{path.name} has no truth, so there is nothing to measure against. Most benchmark files (.npz, .mat) have "
+            "it inside; in a table, its columns have to be named.",
+            option="truth",
+            value="'true_*'",
+        )
+    unknown = tuple(name for name in data.label_names if name not in names)
+    number = {name: k for k, name in enumerate([*names, *unknown])}
+    order = np.array([number[name] for name in data.label_names])
+    cells = data.truth.tocoo()
+    return sparse.csr_array((cells.data, (cells.row, order[cells.col])), shape=(data.n_rows, len(number))), unknown
+
+
+def _with_unknown(scores: "FloatArray", sets: Any, n_unknown: int) -> tuple[Any, Any]:
+    """Add columns for labels that the model does not know: scored below all others, and never given."""
+    import numpy as np
+    from scipy import sparse
+
+    if not n_unknown:
+        return scores, sets
+    lowest = np.full((len(scores), n_unknown), scores.min() - 1.0)
+    absent = sparse.csr_array((len(scores), n_unknown), dtype=np.uint8)
+    return np.hstack([scores, lowest]), sparse.hstack([sparse.csr_array(sets), absent], format="csr")

@@ -13,14 +13,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["ERR", "OUT", "clean", "emit", "fact_table", "heading", "number", "plain_table", "quoted", "say"]
+__all__ = ["ERR", "OUT", "emit", "fact_table", "heading", "number", "plain_table", "printable", "quoted", "say"]
 
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
-def clean(text: object) -> str:
+def printable(text: object) -> str:
     r"""Return a text that cannot steer the terminal: one line, without control characters.
 
     Parameters
@@ -30,8 +30,8 @@ def clean(text: object) -> str:
 
     Examples
     --------
-    >>> from pmlkit.cli.output import clean
-    >>> clean("a\n b\x1b[31m[red]")
+    >>> from pmlkit.cli.output import printable
+    >>> printable("a\n b\x1b[31m[red]")
     'a b[31m[red]'
     """
     words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
@@ -70,7 +70,7 @@ def say(kind: str, text: object) -> None:
     """Print one line on stderr, such as ``error: there is no file 'x'.``"""
     style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
     with contextlib.suppress(OSError):  # where nobody can be told, the work still goes on
-        ERR.print(Text.assemble((f"{kind}:", style), " ", clean(text)), soft_wrap=True)
+        ERR.print(Text.assemble((f"{kind}:", style), " ", printable(text)), soft_wrap=True)
 
 
 def plain_table(*columns: str, right: Collection[int] = ()) -> Table:
@@ -88,7 +88,7 @@ def plain_table(*columns: str, right: Collection[int] = ()) -> Table:
 
 def heading(text: str) -> Text:
     """Return a line that stands above a table."""
-    return Text(clean(text), style="bold")
+    return Text(printable(text), style="bold")
 
 
 def fact_table(facts: Mapping[str, object]) -> Table:
@@ -97,7 +97,7 @@ def fact_table(facts: Mapping[str, object]) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        shown = number(value) if value is None or isinstance(value, int | float) else clean(value)
+        shown = number(value) if value is None or isinstance(value, int | float) else printable(value)
         table.add_row(Text(name), Text(shown))
     return table
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pmlkit.cli.output import ERR, clean, say
+from pmlkit.cli.output import ERR, printable, say
 
 __all__ = ["FitProgress", "Watch"]
 
@@ -44,7 +44,7 @@ class Watch:
             console=ERR,
             transient=True,
         )
-        self._task = self._bar.add_task(clean(what), total=total)
+        self._task = self._bar.add_task(printable(what), total=total)
         self._has_begun = False
         self._started = time.monotonic()
         self._is_done = threading.Event()
@@ -70,7 +70,7 @@ class Watch:
         """Say what comes next; what came before, if anything, is a finished step."""
         self.advance(int(self._has_begun))
         self._has_begun = True
-        self._bar.update(self._task, description=clean(what))
+        self._bar.update(self._task, description=printable(what))
 
     def expect(self, total: int | None) -> None:
         """Start again with another number of steps."""

@@ -1,36 +1,39 @@
-"""The reading options, the same for every command that takes a data set."""
+"""The options by which files are read, the same for every command, and the files opened by them."""
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.params import key_values, literal
+from pmlkit.cli.progress import Watch
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pmlkit.data import PMLDataset
+    from pmlkit.data import PMLDataset, Table
 
-__all__ = ["InputFile", "Reading", "as_typed"]
+__all__ = ["FORMAT_NAMES", "Columns", "InputFile", "Reading", "load", "open_table"]
 
-_PANEL = "Reading the file"
-FORMAT_NAMES = ("arff", "csv", "libsvm", "mat", "npz", "parquet", "tsv")
+_READING, _FEATURES = "Reading the file", "Features of a table"
+FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
 # How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
 COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
 LITERAL_OPTIONS = frozenset({"zero_based", "n_features", "n_labels"})
 TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "nominal", "sep"}) | frozenset(
     {"data", "candidates", "orientation"}
 )
-_OWN_OPTIONS = re.compile(r"\b(labels|sep|format|text)=(,?)")
-_OTHER_OPTIONS = re.compile(rf"\b({'|'.join((COLUMN_OPTIONS | LITERAL_OPTIONS | TEXT_OPTIONS) - {'labels', 'sep'})})=")
-_LIST_OF_ONE = re.compile(r"=\[('[^']*')\]")
+_TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "missing", "sep", "truth"})
 
-InputFile = Annotated[Path, typer.Argument(metavar="FILE", help="The data set.", show_default=False)]
+InputFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The data set or table; - is standard input.", show_default=False)
+]
 
 
 def _complete_format(incomplete: str) -> list[str]:
@@ -45,9 +48,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(FORMAT_NAMES)}; jsonl for tables; by default told from the file. .gz and .bz2 are "
-            "unpacked.",
-            rich_help_panel=_PANEL,
+            help=f"{', '.join(FORMAT_NAMES)}; by default told from the file. .gz and .bz2 are unpacked.",
+            rich_help_panel=_READING,
             autocompletion=_complete_format,
         ),
     ] = None
@@ -55,23 +57,33 @@ class Reading:
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="The label columns: names with commas between, a pattern ('tag_*'), @names.txt (one a line), or the "
-            "one column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
-            rich_help_panel=_PANEL,
+            help="The label columns: names with commas between, a pattern ('tag_*'), @names.txt (one per line), or "
+            "the one column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
+            rich_help_panel=_READING,
         ),
     ] = None
     sep: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Between the labels of a set. \\[default: ;]", rich_help_panel=_PANEL),
+        typer.Option(
+            metavar="TEXT", help="Between the labels of a set; by default found out.", rich_help_panel=_READING
+        ),
+    ] = None
+    id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column that names the rows; by default one that is called id or the like.",
+            rich_help_panel=_READING,
+        ),
     ] = None
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="More, as often as needed. csv, tsv, parquet: truth, id, media, ignore (columns), missing "
-            "(error, mean, zero); csv, tsv: delimiter, encoding; arff: nominal (ordinal, onehot), missing, ignore; "
-            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation.",
-            rich_help_panel=_PANEL,
+            help="More, as often as needed. Tables: truth, ignore (columns), missing (mean, zero, error), delimiter, "
+            "encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
+            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation.",
+            rich_help_panel=_READING,
         ),
     ] = None
 
@@ -83,30 +95,21 @@ class Reading:
         # Unlike a path's own method, this one takes a word that is too long for a name as well.
         return [Path(name) for name in names if os.path.isfile(name)]
 
-    def read(self, path: Path) -> "PMLDataset":
-        """Read the data set; what is wrong is said in the words of the command line."""
-        from pmlkit.data import read
-
-        try:
-            return read(path, format=self.format, **self.options(path))
-        except DataError as error:
-            raise DataError(as_typed(str(error))) from error
-        except ValueError as error:
-            raise Misuse(as_typed(str(error))) from error
-
     def options(self, path: Path) -> dict[str, Any]:
-        """Return the options of `pmlkit.data.read`."""
+        """Return the options of `pmlkit.data.read` and `pmlkit.open_table`."""
         given = key_values(self.option or (), "--option")
         options: dict[str, Any] = {}
         for key, text in given.items():
             if key in COLUMN_OPTIONS:
-                options[key] = _columns([text])
+                options[key] = _names([text])
             else:
                 options[key] = literal(text) if key in LITERAL_OPTIONS else text
         if self.labels:
             is_arff = self.format == "arff" or (self.format is None and ".arff" in path.suffixes)
             is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?\d+", self.labels[0])
-            options["labels"] = int(self.labels[0]) if is_count else _columns(self.labels)
+            options["labels"] = int(self.labels[0]) if is_count else _names(self.labels)
+        if self.id is not None and options.setdefault("id", self.id) != self.id:
+            raise Misuse("--id and --option id= name different columns: give one.")
         if self.sep is not None:
             if not self.sep:
                 raise Misuse("--sep must be a sign that stands between labels, got nothing.")
@@ -114,36 +117,149 @@ class Reading:
         return options
 
 
-def _columns(words: Iterable[str]) -> str | list[str]:
-    """Return one name or pattern, or a list of them; ``@file`` stands for the lines of a file."""
-    names: list[str] = []
-    for word in words:
-        if word.startswith("@"):
-            names += _lines(Path(word[1:]))
-        else:
-            names += [name.strip() for name in word.split(",") if name.strip()]
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are features, and how they become numbers."""
+
+    text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Columns of text; they become TF-IDF.", rich_help_panel=_FEATURES),
+    ] = None
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Columns of categories; one 0/1 column each.", rich_help_panel=_FEATURES),
+    ] = None
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Columns of numbers; they are scaled.", rich_help_panel=_FEATURES),
+    ] = None
+    images: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=DIR",
+            help="The column of image file names, and the folder where they are; pixels become features.",
+            rich_help_panel=_FEATURES,
+        ),
+    ] = None
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.",
+            rich_help_panel=_FEATURES,
+        ),
+    ] = None
+    vectorizer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
+            "max_categories; as often as needed.",
+            rich_help_panel=_FEATURES,
+        ),
+    ] = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of `pmlkit.open_table` that were used."""
+        if self.images is not None and not all(self.images.partition("=")):
+            raise Misuse(f"--images takes COLUMN=DIR, such as --images file=photos, got {self.images!r}.")
+        names = {"text": self.text, "categories": self.categories, "numbers": self.numbers}
+        options: dict[str, Any] = {key: _names(words) for key, words in names.items() if words}
+        options |= {"images": self.images} if self.images is not None else {}
+        options |= {"embeddings": self.embeddings} if self.embeddings is not None else {}
+        settings = key_values(self.vectorizer or (), "--vectorizer")
+        return options | ({"vectorizer": {key: literal(text) for key, text in settings.items()}} if settings else {})
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read beside the table."""
+        return [] if self.embeddings is None else [self.embeddings]
+
+
+def _names(words: Iterable[str]) -> str | list[str]:
+    """Return the one name, or those that stand in words with commas between; the library reads ``@file``."""
+    parts = [part.strip() for word in words for part in ([word] if word.startswith("@") else word.split(","))]
+    names = [name for name in parts if name]
     if not names:
         raise Misuse("--labels and the like need at least one column name.")
     return names[0] if len(names) == 1 else names
 
 
-def _lines(path: Path) -> list[str]:
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Show how far it is; a wrong value of an option is misuse, a file that cannot be used is not."""
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except OSError as error:
-        raise DataError(f"The list of names {str(path)!r} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"The list of names {str(path)!r} is not text in UTF-8.") from error
-    if not any(lines):
-        raise DataError(f"The list of names {str(path)!r} is empty.")
-    return [line for line in lines if line]
+        with Watch(f"reading {path.name}"):
+            yield
+    except DataError:
+        raise
+    except ValueError as error:
+        raise Misuse(str(error)) from error
 
 
-def as_typed(text: str) -> str:
-    """Turn the keyword arguments of an error message into what is typed on the command line."""
-    text = _OTHER_OPTIONS.sub(r"--option \1=", _OWN_OPTIONS.sub(_own_option, text))
-    return _LIST_OF_ONE.sub(r"=\1", text).replace("--labels  ", "--labels ")
+def open_table(
+    path: Path, reading: Reading, columns: Columns, *, like: Any = None, merge_labels: bool = False
+) -> "Table":
+    """Open a table; features become numbers only when they are asked for."""
+    import pmlkit
+
+    options = reading.options(path)
+    if like is not None:
+        options.pop("labels", None)
+        if columns.options.keys() - {"images", "embeddings"}:
+            raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
+    for key in set(options) - _TABLE_OPTIONS:
+        known = sorted(_TABLE_OPTIONS - {"labels", "sep"})
+        raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
+    with _reading(path):
+        table = pmlkit.open_table(
+            path, format=reading.format, like=like, merge_labels=merge_labels, **options, **columns.options
+        )
+        if like is None:
+            table.Y  # noqa: B018  most mistakes are about labels: they come first
+    return table
 
 
-def _own_option(match: re.Match[str]) -> str:
-    return f"--{match[1]}," if match[2] else f"--{match[1]} "
+def load(
+    path: Path,
+    reading: Reading,
+    columns: Columns | None = None,
+    *,
+    merge_labels: bool = False,
+    keep_table: bool = False,
+) -> "Table | PMLDataset":
+    """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
+
+    Parameters
+    ----------
+    path : path
+    reading, columns : Reading, Columns
+        The options.
+    merge_labels : bool, default=False
+        See `pmlkit.open_table`.
+    keep_table : bool, default=False
+        Open tables of numbers as tables, too, so that they can be written again.
+    """
+    from pmlkit.data import read
+    from pmlkit.data.files.registry import TABLE_FORMATS, find_format
+
+    columns = Columns() if columns is None else columns
+    with _reading(path):
+        found = reading.format or find_format(path)
+    if columns.options and found not in TABLE_FORMATS:
+        raise Misuse(
+            f"--text and the like are for tables: if {path.name!r} is one, say by --format which of "
+            f"{', '.join(TABLE_FORMATS)}."
+        )
+    options = reading.options(path)
+    # ARFF files are mostly data sets, often sparse ones; some options only data sets have.
+    is_numbers = found == "arff" or not options.keys() <= _TABLE_OPTIONS
+    if found not in TABLE_FORMATS or (is_numbers and not columns.options and not keep_table):
+        if merge_labels:
+            raise Misuse("--merge-labels is for tables, whose labels are words.")
+        with _reading(path):
+            return read(path, format=reading.format, **options)
+    table = open_table(path, reading, columns, merge_labels=merge_labels)
+    with _reading(path):
+        return table.to_dataset() if table.has_only_numbers and not columns.options and not keep_table else table

@@ -7,8 +7,8 @@ import typer
 
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table
+from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.targets import check_output
 from pmlkit.exceptions import DataError
 
 __all__ = ["report"]

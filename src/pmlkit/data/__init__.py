@@ -2,20 +2,23 @@
 
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.digits import load_digit_strips
+from pmlkit.data.files.datasets import read, write
+from pmlkit.data.files.table import Table, open_table
 from pmlkit.data.home import data_home
 from pmlkit.data.noise import add_noise, noise_report
-from pmlkit.data.reading import read, write
 from pmlkit.data.splits import StratifiedLabelKFold, train_test_rows
 from pmlkit.data.synthetic import make_pml
 
 __all__ = [
     "PMLDataset",
     "StratifiedLabelKFold",
+    "Table",
     "add_noise",
     "data_home",
     "load_digit_strips",
     "make_pml",
     "noise_report",
+    "open_table",
     "read",
     "train_test_rows",
     "write",

@@ -1,13 +1,13 @@
 """The data set that every room of pmlkit passes on: features, candidate labels and, where known, the truth."""
 
 import copy
-import html
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
+from pmlkit._html import fact_table
 from pmlkit._labels import as_indicator, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
 from pmlkit._validation import Media, as_ids, as_media, as_names, frame_names
@@ -353,8 +353,7 @@ class PMLDataset:
         shown = list(self.label_names[:8]) if self.n_labels < 10**6 else []
         if shown:
             rows.append(("label names", ", ".join(shown) + (", ..." if self.n_labels > len(shown) else "")))
-        body = "".join(f"<tr><th>{html.escape(key)}</th><td>{html.escape(text)}</td></tr>" for key, text in rows)
-        return f"<table><caption>PMLDataset {html.escape(self._name)}</caption><tbody>{body}</tbody></table>"
+        return fact_table(f"PMLDataset {self._name}".strip(), rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._arguments(),)

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr
+from pmlkit._arrays import as_csr, is_table
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
@@ -108,12 +108,14 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         tags.target_tags.multi_output = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features), Table or PMLDataset
+            A table or data set has its own labels; of a table the model remembers the columns, for
+            ``pmlkit.open_table(new, like=model)``.
         y : candidate labels, in one of these formats
             - an indicator of shape (n_samples, n_labels): array, sparse matrix or DataFrame of 0/1,
               1 where a label was given to a row; a DataFrame's columns become `label_names_`;
@@ -134,6 +136,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @with_callbacks
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
+        table = X if y is None and is_table(X) else None
+        if table is not None:
+            X, y = table.X, table.Y
         y, form, names = labels.describe(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
@@ -167,6 +172,11 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
         self.classes_ = classes
         self.label_names_ = np.asarray(names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self.__dict__.pop("table_reader_", None)
+        if table is not None:
+            self.label_names_ = np.asarray(table.label_names, dtype=object)
+            if (reader := getattr(table, "table_reader", None)) is not None:
+                self.table_reader_ = reader
         self._label_format = asdict(form)  # A dict, because model files hold plain types.
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
@@ -291,6 +301,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         return bool(self._label_format["container"] == "1d")
 
     def _scores_checked(self, X: Any) -> FloatArray:
+        X = X.X if is_table(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = self._scores(as_csr(X) if sparse.issparse(X) else X)
         return _difference(scores) if self._paired else scores

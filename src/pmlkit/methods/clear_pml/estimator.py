@@ -151,7 +151,7 @@ class ClearPML(BasePML):
     def _n_tasks(self, Y: CSR) -> int:
         return 4
 
-    def fit(self, X: Any, y: Any, verified: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, verified: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters

@@ -230,7 +230,7 @@ class PMLLFC(BasePML):
         """
         return cls(**{"alpha_scale": "paper", "fit_intercept": False, "threshold": "cardinality", **params})
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from rows and their candidate labels.
 
         Parameters

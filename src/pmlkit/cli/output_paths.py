@@ -1,0 +1,39 @@
+"""Checks of output paths before the work begins: an input is never overwritten."""
+
+from pathlib import Path
+
+from pmlkit._files import check_target
+from pmlkit.cli.errors import Misuse
+
+__all__ = ["check_output"]
+
+
+def check_output(target: Path, *inputs: Path, force: bool) -> None:
+    """Refuse an output that cannot be written, or that is an input, before the work begins.
+
+    Parameters
+    ----------
+    target : path
+        Where a result is to be written.
+    *inputs : path
+        The files that are read; they are safe from ``--force``, too.
+    force : bool
+        Whether another file that is there may be replaced.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.cli.output_paths import check_output
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = pathlib.Path(folder, "table.csv")
+    ...     _ = table.write_text("a")
+    ...     try:
+    ...         check_output(table, table, force=True)
+    ...     except Exception as error:
+    ...         print(type(error).__name__)
+    Misuse
+    """
+    for source in inputs:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
+    check_target(target, force=force)

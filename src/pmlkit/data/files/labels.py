@@ -1,0 +1,358 @@
+"""Labels in the cells of a table, in and out: one column of sets, or one column of 0/1 per label."""
+
+import ast
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, BoolArray
+from pmlkit._words import counted
+from pmlkit.data.files.base import Edits, TableFile, as_number
+from pmlkit.data.files.json_rows import dump_like
+from pmlkit.data.files.names import Names, as_names, excerpt, likely_labels, listing, select
+from pmlkit.exceptions import DataError, PMLWarning
+
+__all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_SEPARATOR = ";"
+_SAFE_SEPARATORS, _DOUBTFUL_SEPARATORS = (",", "|"), ("/", " ")  # the latter are often part of a name
+_OFTEN = 0.3  # share of cells with a sign from which it is taken for the separator
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
+_ABSENT = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no", "Yes": "No"} | {
+    "YES": "NO"
+}
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """The labels of a table's rows, and where they stand in it.
+
+    Attributes
+    ----------
+    Y : CSR array of shape (n_rows, n_labels)
+    names : tuple of str
+    columns : tuple of str
+        The label columns of the table.
+    cells : mapping of str to sequence
+        The label columns as they were read.
+    sep : str or None
+        Between the labels of a set; None for columns of 0/1 and for lists.
+    is_set : bool
+        Whether one column holds sets of labels.
+    merged : mapping of str to str
+        Names that were taken for another one.
+    """
+
+    Y: CSR
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Mapping[str, Sequence[Any]]
+    sep: str | None
+    is_set: bool
+    merged: Mapping[str, str]
+
+    def edits(self, removed: BoolArray) -> Edits:
+        """Return the cells that change when some labels are removed.
+
+        Parameters
+        ----------
+        removed : array aligned with ``Y.data``
+        """
+        cells = zip(row_of_cells(self.Y)[removed].tolist(), self.Y.indices[removed].tolist(), strict=True)
+        if not self.is_set:
+            changes: dict[str, dict[int, Any]] = {}
+            for row, k in cells:
+                changes.setdefault(self.columns[k], {})[row] = _flag_off(self.cells[self.columns[k]][row])
+            return changes
+        values = self.cells[self.columns[0]]
+        gone: dict[int, set[str]] = {}
+        for row, k in cells:
+            gone.setdefault(row, set()).add(self.names[k])
+        touched = set(gone)
+        if self.merged:
+            touched |= {row for row, cell in enumerate(values) if not self.merged.keys().isdisjoint(self._names(cell))}
+        return {self.columns[0]: {row: self._without(values[row], gone.get(row, set())) for row in sorted(touched)}}
+
+    def _names(self, cell: Any) -> list[str]:
+        return [_name(part) for part in _split(cell, self.sep)]
+
+    def _without(self, cell: Any, gone: set[str]) -> Any:
+        """Return a set cell without some labels; what stays keeps its spelling and its blanks."""
+        kept: list[Any] = []
+        seen: set[str] = set()
+        for part in _split(cell, self.sep):
+            name = _name(part)
+            canonical = self.merged.get(name, name)
+            if canonical in gone or (self.merged and canonical in seen):
+                continue
+            seen.add(canonical)
+            kept.append(part if canonical == name else canonical)
+        return _join(kept, cell, self.sep)
+
+
+def _name(part: Any) -> str:
+    return "" if part is None else str(part).strip()
+
+
+def _split(cell: Any, sep: str | None) -> list[Any]:
+    """Return the parts of a set cell: of a list, of a list written as text (`sep` is None), or between separators."""
+    if isinstance(cell, list):
+        return cell
+    if cell is None:
+        return []
+    if sep is not None:
+        return str(cell).split(sep)
+    return _parse_list(str(cell)) if str(cell).strip() else []
+
+
+def _join(parts: list[Any], cell: Any, sep: str | None) -> Any:
+    """Return a cell with other parts, written as the old one is."""
+    if isinstance(cell, list):
+        return parts
+    if sep is None:
+        bare = cell.strip()
+        text = dump_like(parts, bare) if _is_json(bare) else repr(parts)
+        return cell.replace(bare, text)
+    if parts and isinstance(parts[0], str) and not str(cell)[:1].isspace():
+        parts[0] = parts[0].lstrip()
+    return sep.join(parts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse_list(text: str) -> list[Any]:
+    """Return the labels of ``['a', 'b']`` or ``["a", "b"]``."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found = parse(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list) and not any(isinstance(part, dict | list | tuple) for part in found):
+            return found
+    raise ValueError(text)
+
+
+def read_labels(file: TableFile, wanted: Names | None, *, sep: str | None = None, merge: bool = False) -> LabelColumns:
+    r"""Read the labels of a table.
+
+    Parameters
+    ----------
+    file : TableFile
+    wanted : str or list of str
+        The one column of sets, or the columns of 0/1: names or glob patterns.
+    sep : str, optional
+        Between the labels of a set. By default ``;`` or, where no cell has one, the comma or bar that many have;
+        cells such as ``['a', 'b']`` are recognised, too.
+    merge : bool, default=False
+        Take names that differ only in case, blanks and hyphens for one, the most frequent spelling.
+
+    Examples
+    --------
+    >>> import io
+    >>> from pmlkit.data.files.delimited import DelimitedFile
+    >>> from pmlkit.data.files.labels import read_labels
+    >>> labels = read_labels(DelimitedFile(io.BytesIO(b"tags\na; b\nb\n")), "tags")
+    >>> labels.names, labels.Y.toarray().tolist()
+    (('a', 'b'), [[1, 1], [0, 1]])
+    >>> labels.edits(labels.Y.indices == 0)
+    {'tags': {0: 'b'}}
+    """
+    columns = _find_columns(file, wanted)
+    cells = file.cells(columns)
+    if len(columns) == 1 and (sep is not None or not _are_flags(cells[columns[0]])):
+        return _read_sets(columns[0], cells, sep, merge)
+    indicator = np.column_stack([_flags(name, cells[name]) for name in columns])
+    return LabelColumns(sparse.csr_array(indicator), tuple(columns), tuple(columns), cells, None, False, {})
+
+
+def _find_columns(file: TableFile, wanted: Names | None) -> list[str]:
+    names = as_names(wanted)
+    if not names:
+        likely = likely_labels(file.columns)
+        hint = f" Is it {likely[0]!r}?" if likely else ""
+        raise DataError(
+            f"which column holds the labels?{hint} The columns are {listing(file.columns)}.",
+            option="labels",
+            remedy=" its name, or a pattern such as 'tag_*' for columns of 0/1",
+        )
+    return [file.columns[j] for j in select(file.columns, names, option="labels")]
+
+
+def _are_flags(values: Sequence[Any]) -> bool:
+    """Tell whether all cells that hold something hold 0 or 1."""
+    if any(isinstance(value, list | dict) for value in values):
+        return False
+    known = set(values) - {None, ""}
+    return bool(known) and all(_flag(value) is not None for value in known)
+
+
+def _flag(value: Any) -> int | None:
+    if isinstance(value, str):
+        flag = _FLAGS.get(value.strip().lower())
+        return _flag(as_number(value)) if flag is None else flag
+    return int(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+def _flags(name: str, values: Sequence[Any]) -> Any:
+    try:
+        flag_of = {value: _flag(value) for value in set(values)}
+        return np.fromiter(map(flag_of.__getitem__, values), np.uint8, len(values))
+    except TypeError:  # a list is no key, and None is no number
+        row = next(row for row, value in enumerate(values) if isinstance(value, list | dict) or _flag(value) is None)
+    found = "is empty" if values[row] in (None, "") else f"holds {excerpt(str(values[row]))}"
+    raise DataError(f"column {name!r} {found} in row {row}, but a label column must hold 0 or 1.", column=name)
+
+
+def _flag_off(value: Any) -> Any:
+    if isinstance(value, str):
+        bare = value.strip()
+        return value.replace(bare, _ABSENT.get(bare, "0"))
+    return type(value)(0)
+
+
+def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None, merge: bool) -> LabelColumns:
+    values = cells[column]
+    _refuse_nested(column, values)
+    between = _separator(column, values, sep)
+    parts_of: dict[str, list[str]] = {}  # many rows have the same cell
+    sets: list[list[str]] = []
+    for row, cell in enumerate(values):
+        known = parts_of.get(cell) if isinstance(cell, str) else None
+        if known is None:
+            try:
+                known = [name for part in _split(cell, between) if (name := _name(part))]
+            except ValueError as error:
+                message = f"column {column!r} holds {excerpt(str(cell))} in row {row}, but the other cells hold lists."
+                raise DataError(message, column=column) from error
+            if isinstance(cell, str):
+                parts_of[cell] = known
+        sets.append(known)
+    count = Counter(label for row in sets for label in row)
+    if not count:
+        raise DataError(f"column {column!r} names no label in any row.", column=column)
+    broken = next((label for label in count if not is_text(label)), None)
+    if broken is not None:
+        raise DataError(f"column {column!r} names the label {broken!r}, which is not text: correct it first.")
+    merged: dict[str, str] = {}
+    if merge:
+        for group in near_equal(sorted(count)):
+            kept = max(group, key=lambda name: count[name])
+            merged |= {name: kept for name in group if name != kept}
+    names = sorted(set(count) - merged.keys())
+    number = {name: k for k, name in enumerate(names)}
+    number |= {name: number[kept] for name, kept in merged.items()}
+    rows = [sorted({number[label] for label in row}) for row in sets]
+    indices = np.array([k for row in rows for k in row], dtype=np.int32)
+    indptr = np.cumsum([0, *map(len, rows)])
+    Y = sparse.csr_array((np.ones(len(indices), dtype=np.uint8), indices, indptr), shape=(len(rows), len(names)))
+    return LabelColumns(Y, tuple(names), (column,), cells, between, True, merged)
+
+
+def _refuse_nested(column: str, values: Sequence[Any]) -> None:
+    """Refuse cells that hold neither labels nor a list of labels."""
+    for row, cell in enumerate(values):
+        if isinstance(cell, dict) or (isinstance(cell, list) and any(isinstance(x, dict | list | tuple) for x in cell)):
+            message = f"column {column!r} holds {excerpt(str(cell))} in row {row}: a label must be a text or number."
+            raise DataError(message, column=column)
+
+
+def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | None:
+    """Return what stands between the labels of a set, None where the cells are lists; say what was found out."""
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    listed = sum(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts)
+    if sep is None and texts and listed > 0.8 * len(texts):
+        logger.info("column %r holds lists such as %s", column, excerpt(texts[0]))
+        return None
+    between = sep or _DEFAULT_SEPARATOR
+    if len(texts) < 2 or any(between in text for text in texts):
+        return between
+    for other in (_DEFAULT_SEPARATOR, *_SAFE_SEPARATORS, *_DOUBTFUL_SEPARATORS):
+        share = sum(other in text.strip() for text in texts) / len(texts)
+        if share > _OFTEN or (other == _DEFAULT_SEPARATOR and share):
+            found = f"column {column!r} has {other!r} in {100 * share:.0f} % of its cells"
+            if sep is None and other in _SAFE_SEPARATORS:
+                logger.warning(PMLWarning(f"{found}: labels are split there."))
+                return other
+            raise DataError(
+                f"{found}, but {between!r} in none.",
+                option="sep",
+                value=repr(other),
+                remedy="" if sep else f", or {between!r} if it is part of the labels",
+                column=column,
+            )
+    return between
+
+
+def near_equal(names: Sequence[str]) -> list[list[str]]:
+    """Return groups of names that differ only in case, blanks, hyphens and underscores.
+
+    Examples
+    --------
+    >>> from pmlkit.data.files.labels import near_equal
+    >>> near_equal(["Sky", "sky ", "sea", "open-source", "Open Source"])
+    [['Sky', 'sky '], ['open-source', 'Open Source']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(re.sub(r"[\s_-]+", "", name.casefold()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def is_text(name: str) -> bool:
+    r"""Tell whether a name can be written to a file: JSON can spell half of a character, which nothing can hold.
+
+    Examples
+    --------
+    >>> from pmlkit.data.files.labels import is_text
+    >>> is_text("é"), is_text("\ud800")
+    (True, False)
+    """
+    return name.isascii() or not _SURROGATE.search(name)
+
+
+def note_names(labels: LabelColumns) -> None:
+    """Note names that are nearly the same, and those that were merged."""
+    if groups := near_equal(labels.names):
+        shown = "; ".join(" and ".join(repr(name) for name in group) for group in groups[:3])
+        more = f" (and {len(groups) - 3} more)" if len(groups) > 3 else ""
+        message = f"some labels have nearly the same name: {shown}{more}."
+        option = "merge_labels" if labels.is_set else None
+        logger.warning(PMLWarning(message, option=option, value="True", remedy=" to take them for one"))
+    if labels.merged:
+        merged = counted(len(labels.merged), "label name was", "label names were")
+        logger.warning("%s merged into another spelling.", merged)
+
+
+def check_learnable(labels: LabelColumns) -> None:
+    """Refuse labels from which nothing can be learned."""
+    n_labels = len(labels.names)
+    if n_labels == 1:
+        raise DataError(
+            f"there is only one label, {labels.names[0]!r}: labels are compared with each other, so at least two are "
+            "needed.",
+            column=labels.columns[0],
+        )
+    count = np.bincount(labels.Y.indices, minlength=n_labels)
+    if count.max(initial=0) <= 1:
+        raise DataError(
+            f"each of the {n_labels} labels in {labels.columns[0]!r} stands in one row only, so nothing can be learned "
+            "from them: is this a column of identifiers or free text, or is another separator needed?",
+            column=labels.columns[0],
+        )

@@ -1,0 +1,247 @@
+"""Which formats there are, which one a file is in, and how it is opened: compression, endings, standard input."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import logging
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from pmlkit.data.files.common import Source
+from pmlkit.data.files.libsvm import HEADER, ROW
+from pmlkit.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pmlkit.data.files.base import TableFile
+
+__all__ = [
+    "FORMATS",
+    "STANDARD_INPUT",
+    "TABLE_FORMATS",
+    "Format",
+    "compressed",
+    "find_format",
+    "format_by_name",
+    "open_file",
+    "parse_table",
+]
+
+logger = logging.getLogger(__name__)
+
+STANDARD_INPUT = "-"
+"""The path that stands for standard input."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one kind of file is read and written.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        Endings of file names.
+    table : str or None
+        The class that parses it as rows and columns, as ``module.Class`` of this package.
+    reader, writer : str or None
+        The functions that read and write a data set, as ``module.function``; a format with `table` needs no reader.
+    is_text : bool
+        Whether ``.gz`` and ``.bz2`` may be added on writing.
+    """
+
+    suffixes: tuple[str, ...]
+    table: str | None = None
+    reader: str | None = None
+    writer: str | None = None
+    is_text: bool = True
+
+    def load(self, kind: str) -> Any:
+        """Return the class or function called `table`, `reader` or `writer`; its module is imported only now."""
+        module, _, name = str(getattr(self, kind)).partition(".")
+        return getattr(import_module(f"pmlkit.data.files.{module}"), name)
+
+
+FORMATS: dict[str, Format] = {
+    "arff": Format((".arff",), "arff.ArffFile", "arff.read_arff", "arff.write_arff"),
+    "csv": Format((".csv",), "delimited.DelimitedFile", "columns.read_delimited", "delimited.write_csv"),
+    "json": Format((".json",), "json_rows.JsonFile", "columns.read_table"),
+    "jsonl": Format((".jsonl", ".ndjson"), "json_rows.JsonFile", "columns.read_table"),
+    "libsvm": Format((".libsvm", ".svm", ".svmlight"), None, "libsvm.read_libsvm", "libsvm.write_libsvm"),
+    "mat": Format((".mat",), None, "mat.read_mat", is_text=False),
+    "npz": Format((".npz",), None, "npz.read_npz", "npz.write_npz", is_text=False),
+    "parquet": Format((".parquet", ".pq"), "parquet.ParquetFile", "columns.read_table", "parquet.write_parquet", False),
+    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "columns.read_delimited", "delimited.write_tsv"),
+}
+"""The file formats by name."""
+
+TABLE_FORMATS = tuple(name for name, known in FORMATS.items() if known.table)
+"""Those that have rows and columns."""
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2"}
+_SIGNATURES = {b"PK\x03\x04": "npz", b"PAR1": "parquet", b"MATLAB": "mat", b"\x89HDF": "mat"}
+_ARFF_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|%[^\n]*\n)*@(?:relation|attribute)\b", re.IGNORECASE)
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*[\"}]")
+_HEAD = 2**16
+
+
+@contextlib.contextmanager
+def open_file(path: str | os.PathLike[str], format: str | None = None) -> Iterator[Source]:
+    """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
+
+    Parameters
+    ----------
+    path : path
+        The file, or ``-`` for standard input.
+    format : str, optional
+        By default found from what the file begins with and what it is called.
+
+    Yields
+    ------
+    source : Source
+    """
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
+    is_stdin = str(path) == STANDARD_INPUT
+    path = Path("standard input" if is_stdin else path)
+    if not is_stdin:
+        _check_readable(path)
+    try:
+        with _open_stdin() if is_stdin else _open(path) as stream:
+            chosen = format or _recognise(stream, path, is_stdin)
+            stream.seek(0)
+            yield Source(path, _stem(path), stream, chosen)
+    except DataError as error:
+        raise (error if error.path else error.replace(path=path.name)) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"the compressed file is damaged or not complete: {error}.", path=path.name) from error
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+
+
+def parse_table(source: Source, *, delimiter: str | None = None, encoding: str | None = None) -> "TableFile":
+    """Parse a file of rows and columns."""
+    table = FORMATS[source.format].load("table")
+    if source.format in ("csv", "tsv"):
+        between = delimiter or ("\t" if source.format == "tsv" else None)
+        file = table(source.stream, delimiter=between, encoding=encoding)
+    else:
+        file = table(source.stream)
+    if file.n_rows == 0:
+        raise DataError("the table has no rows.")
+    return cast("TableFile", file)
+
+
+def _check_readable(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}. Check the path and the folder it starts from.")
+    if path.is_dir():
+        raise DataError(f"{str(path)!r} is a folder: give the path of a file in it.")
+    if not path.is_file():
+        raise DataError(f"{str(path)!r} is not a regular file: save its content to one first.")
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as stream:
+        head = stream.read(4)
+    if not head:
+        raise DataError("the file is empty.")
+    kind = next((suffix for signature, suffix in _COMPRESSED.items() if head.startswith(signature)), None)
+    return cast(BinaryIO, path.open("rb") if kind is None else _OPENERS[kind](path, "rb"))
+
+
+def _open_stdin() -> BinaryIO:
+    content = sys.stdin.buffer.read()
+    for signature, suffix in _COMPRESSED.items():
+        if content.startswith(signature):
+            content = {".gz": gzip, ".bz2": bz2}[suffix].decompress(content)
+    return io.BytesIO(content)
+
+
+def _stem(path: Path) -> str:
+    """Return the file's name without compression and format endings."""
+    name = path.name
+    for suffixes in (_OPENERS, [*(s for known in FORMATS.values() for s in known.suffixes), ".txt"]):
+        suffix = next((s for s in suffixes if name.lower().endswith(s) and len(name) > len(s)), "")
+        name = name[: len(name) - len(suffix)]
+    return name
+
+
+def format_by_name(path: str | os.PathLike[str]) -> str | None:
+    """Return the format that a file's name tells, or None.
+
+    Examples
+    --------
+    >>> from pmlkit.data.files.registry import format_by_name
+    >>> format_by_name("posts.csv.gz"), format_by_name("posts.txt")
+    ('csv', None)
+    """
+    endings = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _OPENERS]
+    return next((name for name, known in FORMATS.items() if endings and endings[-1] in known.suffixes), None)
+
+
+def find_format(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file, without notes; standard input, which can be read only once, counts as CSV."""
+    if str(path) == STANDARD_INPUT:
+        return "csv"
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        with open_file(path) as source:
+            return source.format
+    finally:
+        logger.disabled = before
+
+
+def _recognise(stream: BinaryIO, path: Path, is_stdin: bool) -> str:
+    """Return the format of a file: what it begins with counts for more than what it is called."""
+    head = stream.read(_HEAD)
+    if not head:
+        raise DataError("the file is empty.")
+    by_name = None if is_stdin else format_by_name(path)
+    by_content = next((name for start, name in _SIGNATURES.items() if head.startswith(start)), None)
+    if by_content is None and _ARFF_START.match(head):
+        by_content = "arff"
+    if by_content is None and by_name is None:
+        if _looks_like_libsvm(head):
+            by_content = "libsvm"
+        elif _JSON_START.match(head):
+            by_content = "jsonl"
+        elif is_stdin:
+            by_content = "csv"
+    if by_content and by_name and by_content != by_name:
+        logger.warning("%s is called %s, but it is %s and read as that", path.name, by_name, by_content)
+    if (chosen := by_content or by_name) is None:
+        if head.lstrip().startswith(b"<"):
+            raise DataError("this is an XML or HTML file. For a MULAN data set, give the .arff file beside it.")
+        raise DataError("the format is not recognised.", option="format", remedy=f" one of {', '.join(FORMATS)}")
+    return chosen
+
+
+def _looks_like_libsvm(head: bytes) -> bool:
+    first, rest, *_ = [*head.split(b"\n", 2), b""]
+    row = rest if HEADER.fullmatch(first) else first
+    is_cut = len(head) == _HEAD and head.count(b"\n") < 2
+    return bool(ROW.match(row) if is_cut else ROW.fullmatch(row)) and b":" in row
+
+
+@contextlib.contextmanager
+def compressed(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a stream that packs what is written to it if the ending of the path says so."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".gz":
+        # No name and time inside: the same content gives the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
+    elif suffix == ".bz2":
+        with bz2.BZ2File(stream, "wb") as packed_bz2:
+            yield cast(BinaryIO, packed_bz2)
+    else:
+        yield stream

@@ -1,0 +1,143 @@
+"""Features from beside the table: a user's own embeddings, and the pixels of images."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmlkit._typing import FloatArray
+from pmlkit._words import counted
+from pmlkit.data.files.names import excerpt, listing
+from pmlkit.exceptions import DataError
+
+__all__ = ["pixel_features", "read_embeddings", "read_images"]
+
+_SIDE = 48  # pixels of a picture that is kept to be looked at
+_GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
+
+
+def read_embeddings(source: str | os.PathLike[str] | NDArray[Any], n_rows: int) -> FloatArray:
+    """Return a matrix with one row per row of the table, in the same order.
+
+    Parameters
+    ----------
+    source : path or array
+        ``.npy`` or ``.npz`` with one array (never unpickled), or Parquet with numeric columns or one column of lists.
+    n_rows : int
+        Rows of the table.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from pmlkit.data.files.side_features import read_embeddings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "e.npy")
+    ...     np.save(path, np.eye(3))
+    ...     read_embeddings(path, 3).shape
+    (3, 3)
+    """
+    name = Path(source).name if isinstance(source, str | os.PathLike) else "embeddings"
+    try:
+        matrix = np.asarray(_load(Path(source)) if isinstance(source, str | os.PathLike) else source)
+        if matrix.dtype.kind not in "fiub":
+            raise TypeError(matrix.dtype)
+        matrix = np.asarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # numpy and arrow raise many kinds
+        raise DataError(
+            f"{name} is not a .npy, .npz or Parquet file of numbers, as many in every row: give one that is."
+        ) from error
+    if matrix.ndim != 2 or len(matrix) != n_rows or not matrix.shape[1]:
+        raise DataError(
+            f"{name} must hold one row of numbers for each of the {n_rows} rows of the table, in the same order; "
+            f"its shape is {matrix.shape}."
+        )
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise DataError(f"{name} holds NaN or infinity in {counted(len(bad), 'row')}, the first is row {bad[0]}.")
+    return matrix
+
+
+def _load(path: Path) -> Any:
+    if not path.is_file():
+        raise DataError(f"There is no embedding file {str(path)!r}.")
+    if path.suffix.lower() == ".npy":
+        return np.load(path, allow_pickle=False)
+    if path.suffix.lower() != ".npz":
+        return _from_parquet(path)
+    with np.load(path, allow_pickle=False) as arrays:
+        if len(arrays.files) != 1:
+            raise DataError(f"{path.name} must hold one array, but it holds {listing(arrays.files)}.")
+        return arrays[arrays.files[0]]
+
+
+def _from_parquet(path: Path) -> NDArray[np.floating]:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    if table.num_columns == 1 and hasattr(table.column(0).type, "value_type"):
+        return np.array(table.column(0).to_pylist(), dtype=np.float64)
+    return np.column_stack([column.to_numpy() for column in table.columns])
+
+
+def read_images(folder: str | os.PathLike[str], names: Sequence[object]) -> NDArray[np.uint8]:
+    """Read one picture per row, made 48 x 48 pixels.
+
+    Parameters
+    ----------
+    folder : path
+    names : sequence
+        File names in it, texts or numbers.
+
+    Returns
+    -------
+    images : array of uint8 of shape (n_rows, 48, 48, 3)
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"There is no folder of images {str(folder)!r}.")
+    images = np.empty((len(names), _SIDE, _SIDE, 3), dtype=np.uint8)
+    for row, name in enumerate(names):
+        if name is None or not str(name).strip():
+            raise DataError(f"row {row} names no image.")
+        path = folder / str(name)
+        try:
+            with Image.open(path) as picture:
+                images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}."
+            ) from error
+        # A ValueError is a name that no file can have.
+        except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+            raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
+    return images
+
+
+def pixel_features(images: NDArray[np.uint8]) -> FloatArray:
+    """Return brightness on a grid of 16 x 16 and colour on one of 4 x 4, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.data.files.side_features import pixel_features
+    >>> pixel_features(np.zeros((2, 48, 48, 3), dtype=np.uint8)).shape
+    (2, 304)
+    """
+    n_rows = len(images)
+    step, wide = _SIDE // _GRAY, _SIDE // _COLOUR
+    features = np.empty((n_rows, _GRAY**2 + 3 * _COLOUR**2), dtype=np.float32)
+    for start in range(0, n_rows, 1000):
+        part = images[start : start + 1000].astype(np.float32) / 255.0
+        m = len(part)
+        gray = part.mean(axis=3).reshape(m, _GRAY, step, _GRAY, step).mean(axis=(2, 4))
+        colour = part.reshape(m, _COLOUR, wide, _COLOUR, wide, 3).mean(axis=(2, 4))
+        features[start : start + m] = np.hstack([gray.reshape(m, -1), colour.reshape(m, -1)])
+    return features

@@ -1,0 +1,527 @@
+"""`pmlkit.open_table`: a file as features and labels that can be written again with only its label cells changed."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._files import check_target, replacing
+from pmlkit._labels import as_indicator
+from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit._words import counted, did_you_mean
+from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.files.arff import ArffFile, label_positions
+from pmlkit.data.files.base import TableFile, parse_numbers
+from pmlkit.data.files.columns import own_layout, read_ids, to_dataset
+from pmlkit.data.files.common import Missing
+from pmlkit.data.files.features import (
+    FeatureColumns,
+    TableReader,
+    VectorizerSettings,
+    choose_columns,
+    find_identifier,
+)
+from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
+from pmlkit.data.files.names import Names, as_names, check_column, excerpt, select
+from pmlkit.data.files.own_columns import FEATURE_PREFIX, LABEL_PREFIX, TRUTH_PREFIX, label_key
+from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
+from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images
+from pmlkit.exceptions import DataError
+
+__all__ = ["Table", "open_table"]
+
+logger = logging.getLogger(__name__)
+
+_N_PEEKED = 1000
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    labels: Names | int | None = None,
+    sep: str | None = None,
+    text: Names | None = None,
+    categories: Names | None = None,
+    numbers: Names | None = None,
+    images: tuple[str, str | os.PathLike[str]] | str | None = None,
+    embeddings: Any = None,
+    id: str | None = None,
+    truth: Names | None = None,
+    ignore: Names | None = None,
+    missing: Missing = "mean",
+    merge_labels: bool = False,
+    vectorizer: Mapping[str, Any] | None = None,
+    like: Any = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> "Table":
+    r"""Open a table of texts, categories, numbers and labels.
+
+    Parameters
+    ----------
+    path : path
+        A CSV, TSV, JSON (lines or an array of objects), Parquet or ARFF file, or ``-`` for standard input; ``.gz``
+        and ``.bz2`` are unpacked.
+    labels : str or list of str
+        The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
+        stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
+    sep : str, optional
+        Between the labels of a set; by default found out.
+    text, categories, numbers : str or list of str, optional
+        The feature columns. By default those that look like texts, categories or numbers are taken.
+    images : (column, folder), optional
+        The column of image file names and where they are; pixels become features. Also as ``"column=folder"``.
+    embeddings : array or path, optional
+        Your own features: ``.npy``, ``.npz`` or Parquet with one row per row of the table, in the same order.
+    id : str, optional
+        The column that names the rows. By default one that is called ``id`` or the like and has no value twice.
+    truth : str or list of str, optional
+        The true labels, in the same form as `labels`, where they are known.
+    ignore : str or list of str, optional
+        Columns that are no features.
+    missing : {"mean", "zero", "error"}, default="mean"
+        What becomes of missing numbers.
+    merge_labels : bool, default=False
+        Take label names that differ only in case, blanks and hyphens for one, the most frequent spelling.
+    vectorizer : dict, optional
+        How columns become numbers: ``max_words``, ``min_rows``, ``ngrams``, ``analyzer``, ``max_categories``.
+    like : fitted model, optional
+        Read new rows as the table that the model was fitted to; labels are not needed then.
+    format, delimiter, encoding : str, optional
+        Where the file does not tell.
+
+    Returns
+    -------
+    table : Table
+        Features and labels are read when they are asked for.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be used; the message says why.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pmlkit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "posts.csv")
+    ...     _ = path.write_text("post_id,body,tags\np1,a red sky,sky;red\np2,a blue sky,sky\np3,a red car,red\n")
+    ...     table = pmlkit.open_table(path, labels="tags", text="body")
+    ...     table.write(path.with_name("cleaned.csv"), [[0, 1], [0, 1], [1, 0]])
+    ...     print(path.with_name("cleaned.csv").read_text().splitlines()[1])
+    p1,a red sky,sky
+    >>> table.label_names, table.Y.toarray().tolist()
+    (('red', 'sky'), [[1, 1], [0, 1], [1, 0]])
+    >>> table.X.shape, table.row_names
+    ((3, 5), ('p1', 'p2', 'p3'))
+    """
+    if missing not in ("error", "mean", "zero"):
+        raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
+    if images is not None and embeddings is not None:
+        raise ValueError("give images or embeddings, not both.")
+    if isinstance(images, str):
+        column, _, folder = images.partition("=")
+        images = (column, folder)
+    if images is not None and not all(map(str, images)):
+        raise ValueError("images takes a column and a folder, such as file=photos.")
+    named = {"text": as_names(text), "categories": as_names(categories), "numbers": as_names(numbers)}
+    settings = VectorizerSettings.of(vectorizer)
+    if like is not None:
+        _check_like(like, "images" if images else "none" if embeddings is None else "embeddings", named, vectorizer)
+    with open_file(path, format) as source:
+        if source.format not in TABLE_FORMATS:
+            raise DataError(
+                f"{source.format} files are no tables: read them with pmlkit.data.read.",
+                option="format",
+                remedy=f" one of {', '.join(TABLE_FORMATS)} if it is one",
+            )
+        file = parse_table(source, delimiter=delimiter, encoding=encoding)
+        if own := own_layout(file.columns) if labels is None and like is None else None:
+            truth, id = truth if truth is not None else own["truth"], id or own["id"]
+            ignore = [*as_names(ignore), *([own["media"]] if own["media"] else [])]
+        for name in (id, images[0] if images else None):
+            if name is not None:
+                check_column(name, file.columns)
+        wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
+        ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
+    return Table(
+        file, Path(path), source.path.name, source.format, labels=wanted, sep=sep, truth=truth, ignored=ignored, id=id,
+        named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels, settings=settings,
+        like=like, is_own=own is not None,
+    )  # fmt: skip
+
+
+def _label_columns(file: TableFile, labels: Any, path: Path, stem: str, *, required: bool) -> list[str]:
+    """Return the names or patterns of the label columns; of an ARFF file, also what its XML or relation name says."""
+    is_xml = isinstance(labels, Path) or (isinstance(labels, str) and labels.lower().endswith(".xml"))
+    if isinstance(file, ArffFile) and (isinstance(labels, int) or is_xml or (labels is None and required)):
+        return [file.columns[j] for j in label_positions(file.header, labels, path, stem)]
+    return as_names(labels)
+
+
+def _check_like(like: Any, side: str, named: Mapping[str, Sequence[str]], vectorizer: Any) -> None:
+    reader = getattr(like, "table_reader_", None)
+    if reader is None and getattr(like, "feature_names_in_", None) is None:
+        raise ValueError(
+            f"{type(like).__name__} was not fitted to a table, nor to features with names, so it cannot tell which "
+            "columns it needs."
+        )
+    if any(named.values()) or vectorizer:
+        raise ValueError("The model knows its columns: leave text, categories, numbers and vectorizer out.")
+    fitted = "none" if reader is None else reader.side
+    if side != fitted:
+        wanted = {"images": "images", "embeddings": "embeddings"}.get(fitted, "neither images nor embeddings")
+        raise ValueError(f"The model was fitted with {wanted}: give the same here.")
+
+
+class Table:
+    """Rows of a file with features, labels and names; made by `open_table`.
+
+    Attributes
+    ----------
+    path : path
+        The file.
+    format : str
+    columns : list of str
+        All columns of the file.
+    n_rows : int
+    is_own : bool
+        Whether pmlkit wrote the table, as a data set.
+    """
+
+    def __init__(
+        self,
+        file: TableFile,
+        path: Path,
+        name: str,
+        format: str,
+        *,
+        labels: Sequence[str],
+        sep: str | None,
+        truth: Names | None,
+        ignored: Sequence[str],
+        id: str | None,
+        named: Mapping[str, Sequence[str]],
+        images: tuple[str, Any] | None,
+        embeddings: Any,
+        missing: Missing,
+        merge: bool,
+        settings: VectorizerSettings,
+        like: Any,
+        is_own: bool,
+    ) -> None:
+        self.path, self.name, self.format, self.is_own = path, name, format, is_own
+        self.columns, self.n_rows = file.columns, file.n_rows
+        self._file, self._like = file, like
+        self._wanted, self._sep, self._wanted_truth, self._merge = labels, sep, truth, merge
+        self._ignored, self._id, self._named = ignored, id, named
+        self._images, self._embeddings = images, embeddings
+        self._missing, self._settings = missing, settings
+
+    def __repr__(self) -> str:
+        labels = ", ".join(map(repr, self._wanted[:3])) + (", ..." if len(self._wanted) > 3 else "")
+        size = f"{counted(self.n_rows, 'row')}, {counted(len(self.columns), 'column')}"
+        return f"Table {self.name!r}: {size}, labels in {labels or 'no column yet'}"
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Let errors carry the name of the file."""
+        try:
+            yield
+        except DataError as error:
+            raise (error if error.path else error.replace(path=self.name)) from error
+
+    def cells(self, column: str) -> Sequence[Any]:
+        """Return a column as it stands in the file."""
+        with self._named_errors():
+            return self._file.cells([check_column(column, self.columns)])[column]
+
+    @cached_property
+    def _labels(self) -> LabelColumns:
+        with self._named_errors():
+            if not self._like:
+                self._file.cells(name for name in self.columns if name not in self._ignored)  # in one go
+            labels = read_labels(self._file, self._wanted, sep=self._sep, merge=self._merge)
+            note_names(labels)
+            return labels
+
+    def check_labels(self) -> None:
+        """Refuse labels from which nothing can be learned: a single one, or none that stands in two rows."""
+        with self._named_errors():
+            check_learnable(self._labels)
+
+    @property
+    def Y(self) -> CSR:
+        """The labels of the rows, an indicator of shape (n_rows, n_labels)."""
+        return self._labels.Y
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """One name per label."""
+        names = self._labels.names
+        return tuple(name.removeprefix(LABEL_PREFIX) for name in names) if self.is_own else names
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns that hold the labels."""
+        return self._labels.columns
+
+    @property
+    def sep(self) -> str | None:
+        """What stands between the labels of a set, None where there are none or they are lists."""
+        return self._labels.sep
+
+    @cached_property
+    def _no_features(self) -> set[str]:
+        """The columns that are labels, truth, identifiers, image names or ignored."""
+        other = set(self._ignored)
+        for wanted in (self._wanted, as_names(self._wanted_truth)):
+            other |= {self.columns[j] for j in select(self.columns, wanted, option="labels")} if wanted else set()
+        other |= {name for name in (self._id, self._images[0] if self._images else None) if name}
+        return other | ({name for name in self.columns if name.startswith(TRUTH_PREFIX)} if self.is_own else set())
+
+    @cached_property
+    def feature_columns(self) -> FeatureColumns:
+        """Which columns are features, of what kind, and why others are not."""
+        with self._named_errors():
+            if self._like is not None:
+                reader = getattr(self._like, "table_reader_", None)
+                if reader is None:
+                    return FeatureColumns(numbers=tuple(map(str, self._like.feature_names_in_)))
+                return FeatureColumns(reader.text, reader.categories, reader.numbers)
+            if self._side != "none" and not any(self._named.values()):
+                return FeatureColumns()
+            other = self._no_features | ({self.id_column} if self.id_column else set())
+            return choose_columns(self._file, **self._named, other=other)
+
+    @cached_property
+    def has_only_numbers(self) -> bool:
+        """Whether no feature column is named, and the first thousand rows of all that could be one are numbers."""
+        if any(self._named.values()) or self._side != "none" or self._like is not None:
+            return False
+        names = [name for name in self.columns if name not in self._no_features and name != self.id_column]
+        try:
+            for name, values in self._file.cells(names).items():
+                parse_numbers(values[:_N_PEEKED], name, decimal_comma=self._file.decimal_comma)
+        except DataError:
+            return False
+        return True
+
+    @cached_property
+    def id_column(self) -> str | None:
+        """The column that names the rows: the one that was given, or one that looks like it."""
+        if self._id is not None:
+            return self._id
+        with self._named_errors():
+            named = {name for names in self._named.values() for name in names}
+            taken = named | self._no_features | (set(self.feature_columns.names) if self._like is not None else set())
+            return find_identifier(self._file, [name for name in self.columns if name not in taken])
+
+    @cached_property
+    def row_names(self) -> tuple[Any, ...] | None:
+        """One name per row, or None where no column names them."""
+        column = self.id_column
+        if column is None:
+            return None
+        with self._named_errors():
+            ids = read_ids(self._file, column)
+            for row, name in enumerate(ids):
+                if isinstance(name, list | dict) or not is_text(str(name)):
+                    raise DataError(
+                        f"the identifier {excerpt(str(name))} in row {row} is neither text nor number: correct it "
+                        "first.",
+                        column=column,
+                    )
+            if n_repeated := len(ids) - len(set(ids)):
+                logger.warning("the identifier column %r repeats %s.", column, counted(n_repeated, "value"))
+            return tuple(ids)
+
+    @property
+    def _side(self) -> str:
+        return "images" if self._images else "none" if self._embeddings is None else "embeddings"
+
+    @cached_property
+    def _pictures(self) -> Any:
+        column, folder = self._images or ("", "")
+        return read_images(folder, self._file.cells([column])[column])
+
+    def _side_features(self) -> FloatArray | None:
+        if self._images is not None:
+            return pixel_features(self._pictures)
+        return None if self._embeddings is None else read_embeddings(self._embeddings, self.n_rows)
+
+    @cached_property
+    def _features(self) -> tuple[Features, TableReader | None]:
+        with self._named_errors():
+            if self._like is not None:
+                reader: TableReader | None = getattr(self._like, "table_reader_", None)
+                if reader is None:
+                    return self._named_numbers([str(name) for name in self._like.feature_names_in_]), None
+                return reader.transform(self._file, self._side_features()), reader
+            chosen = self.feature_columns
+            reader = TableReader(
+                chosen.text, chosen.categories, chosen.numbers, self._side, missing=self._missing, labels=self._wanted
+            )
+            return reader.fit(self._file, self._side_features(), self._settings), reader
+
+    def _named_numbers(self, names: Sequence[str]) -> Any:
+        """Return columns of plain numbers under the names by which a model knows them."""
+        import pandas as pd
+
+        # A table that pmlkit wrote calls a feature `id` `feature:id`.
+        here = [FEATURE_PREFIX + name if FEATURE_PREFIX + name in self.columns else name for name in names]
+        if absent := [name for name in here if name not in self.columns]:
+            shown = ", ".join(map(repr, absent[:12])) + (f" and {len(absent) - 12} more" if len(absent) > 12 else "")
+            raise DataError(f"the table lacks {len(absent)} of the model's features: {shown}.", column=absent[0])
+        X = self._file.numbers(here)
+        for k in np.flatnonzero(~np.isfinite(X).all(axis=0)).tolist():
+            bad = np.flatnonzero(~np.isfinite(X[:, k]))
+            raise DataError(
+                f"{counted(len(bad), 'value')} of column {here[k]!r} missing or not finite, the first in row {bad[0]}. "
+                "Fill them first: the model does not know how.",
+                column=here[k],
+            )
+        return pd.DataFrame(X, columns=list(names), copy=False)
+
+    @property
+    def X(self) -> Features:
+        """The features: TF-IDF of texts, one column per category, scaled numbers, then images or embeddings."""
+        return self._features[0]
+
+    @property
+    def table_reader(self) -> TableReader | None:
+        """What made the numbers of the columns; a model that is fitted to the table keeps it."""
+        return self._features[1]
+
+    @property
+    def features(self) -> list[str]:
+        """What became of the columns, a line each."""
+        reader = self.table_reader
+        return [f"{counted(self.X.shape[1], 'feature')} of the model"] if reader is None else reader.describe()
+
+    @cached_property
+    def media(self) -> Any:
+        """What a person sees of each row: images, texts, or None."""
+        if self._images is not None:
+            return self._pictures
+        texts = [["" if text is None else str(text) for text in self.cells(name)] for name in self.feature_columns.text]
+        return tuple(map(" · ".join, zip(*texts, strict=True))) if texts else None
+
+    def truth_for(self, names: Sequence[str], labels: Names | None = None) -> tuple[CSR, tuple[str, ...]]:
+        """Return the true labels in a given order of labels.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The labels, such as those of a model.
+        labels : str or list of str, optional
+            The pattern by which the columns of `names` were called, where they were columns of 0/1.
+
+        Returns
+        -------
+        truth : CSR array of shape (n_rows, len(names) + n_unknown)
+            Labels that are not among `names` come last.
+        unknown : tuple of str
+            Their names.
+        """
+        with self._named_errors():
+            if self._wanted_truth is None:
+                raise DataError(
+                    f"which column holds the true labels?{did_you_mean('truth', self.columns)}",
+                    option="truth",
+                    remedy=" its name, or a pattern for columns of 0/1",
+                )
+            wanted = as_names(self._wanted_truth)
+            found = read_labels(self._file, wanted, sep=self._sep)
+        number = {label_key(labels, str(name)): k for k, name in enumerate(names)}
+        number |= {str(name): k for k, name in enumerate(names)}
+        target = [number.get(name, number.get(label_key(wanted, name))) for name in found.names]
+        unknown = [name for name, k in zip(found.names, target, strict=True) if k is None]
+        if not found.is_set and (absent := set(range(len(names))) - set(target)):
+            shown = ", ".join(repr(str(names[k])) for k in sorted(absent)[:6])
+            logger.warning(
+                "%s no column of truth and count as absent: %s.",
+                counted(len(absent), "label has", "labels have"),
+                shown,
+            )
+        position = {name: len(names) + k for k, name in enumerate(unknown)}
+        order = np.array([position[name] if k is None else k for name, k in zip(found.names, target, strict=True)])
+        cells = found.Y.tocoo()
+        shape = (self.n_rows, len(names) + len(unknown))
+        return sparse.csr_array((cells.data, (cells.row, order[cells.col])), shape=shape), tuple(unknown)
+
+    @property
+    def truth(self) -> CSR | None:
+        """The true labels in the order of `label_names`, or None where they are unknown."""
+        if self._wanted_truth is None:
+            return None
+        found, unknown = self.truth_for(self.label_names, self._wanted)
+        if unknown:
+            raise DataError(f"the truth names {unknown[0]!r}, which is not among the labels.", path=self.name)
+        return found
+
+    def to_dataset(self) -> PMLDataset:
+        """Return features, labels and names as a data set, which no longer knows the file.
+
+        The columns of a table of numbers stay as they are, with their names, as `pmlkit.data.read` has them.
+        """
+        about = {"name": self.name.partition(".")[0], "provenance": f"read from {self.name} ({self.format})"}
+        if self.has_only_numbers:
+            labels = None if self.is_own else self._wanted
+            with self._named_errors():
+                data = to_dataset(
+                    self._file, labels, self._wanted_truth, self._sep, self.id_column, None, self._ignored,
+                    self._missing,
+                )  # fmt: skip
+            return data.replace(**about)
+        return PMLDataset(
+            self.X, self.Y, truth=self.truth, label_names=self.label_names, ids=self.row_names, media=self.media,
+            **about,
+        )  # fmt: skip
+
+    def write(self, path: str | os.PathLike[str], Y: Any = None, *, force: bool = False) -> None:
+        """Write the table with fewer labels: only the cells of labels that are gone change, every other byte stays.
+
+        Parameters
+        ----------
+        path : path
+            The new file, in the same format; ``.gz`` and ``.bz2`` pack it. Whole or not at all.
+        Y : indicator of shape (n_rows, n_labels), optional
+            The labels that stay, such as ``result.cleaned()``; by default all.
+        force : bool, default=False
+            Replace a file that is there already (but never the table's own).
+        """
+        target = Path(path)
+        if target.exists() and self.path.exists() and target.samefile(self.path):
+            raise DataError(f"{str(target)!r} is the file that was read: it is never overwritten.")
+        self.check_same_format(target)
+        removed = np.zeros(self.Y.nnz, dtype=bool) if Y is None else self._removed(Y)
+        edits = self._labels.edits(removed)
+        with replacing(check_target(target, force=force)) as stream, compressed(stream, target) as packed:
+            self._file.write(packed, edits)
+
+    def check_same_format(self, target: Path) -> None:
+        """Refuse an ending that promises another format."""
+        other = format_by_name(target)
+        if other not in (None, self.format):
+            endings = " or ".join(FORMATS[self.format].suffixes)
+            raise DataError(f"the table is written as it was read: {str(target)!r} must end in {endings}, too.")
+
+    def _removed(self, Y: Any) -> Any:
+        """Return which labels are gone, aligned with ``self.Y.data``."""
+        kept = as_indicator(Y, names=self.label_names)
+        if kept.shape != self.Y.shape:
+            raise DataError(f"Y must have the shape {self.Y.shape} of the table's labels, got {kept.shape}.")
+        here, there = (row_of_cells(m).astype(np.int64) * m.shape[1] + m.indices for m in (self.Y, kept))
+        if n_added := int((~np.isin(there, here, assume_unique=True)).sum()):
+            raise DataError(f"Y has {counted(n_added, 'label')} that the table lacks: labels can only be removed.")
+        return ~np.isin(here, there, assume_unique=True)
