@@ -15,7 +15,6 @@ _LEAST_ROWS = 1000
 _LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
 _DOUBTFUL = 0.5
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right
-_ASK = "About 300 answers of a person would tell: pmlkit review."
 
 
 def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: bool) -> BoolArray:
@@ -36,8 +35,10 @@ def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: 
     return removed
 
 
-def advice(result: "CleaningResult", n_removed: int, precision: float) -> str:
+def advice(result: "CleaningResult", n_removed: int, precision: float, table: str = "") -> str:
     """Say what can be removed, or why nothing can be and what to do."""
+    review = f"pmlkit review {table}".strip()
+    ask = f"About 300 answers of a person would tell: {review}"
     if n_removed:
         labels = (
             "1 label looks like a random mistake"
@@ -46,18 +47,18 @@ def advice(result: "CleaningResult", n_removed: int, precision: float) -> str:
         )
         return (
             f"{labels} and can be removed; at least {100 * precision:.0f} % of such should be wrong, if mistakes are "
-            "random as they look. A few dozen answers would make sure: pmlkit review."
+            f"random as they look. A few dozen answers would make sure: {review}"
         )
     if _n_labelled(result) < _LEAST_ROWS:
         few = f"{_n_labelled(result):,} labelled rows are too few to tell ({_LEAST_ROWS:,} are needed)"
-        return f"Nothing is removed unseen: {few}. {_ASK}"
+        return f"Nothing is removed unseen: {few}. {ask}"
     if result.sure_mistakes < _LEAST_MISTAKES:
         found = "your labels look mostly right" if result.overall_rate < _MOSTLY_RIGHT else "labels may well be wrong"
         return (
             f"Nothing is removed unseen: {found}, but mistakes that are not random cannot be told from right labels "
-            f"without asking. {_ASK}"
+            f"without asking. {ask}"
         )
-    return f"Nothing can be removed unseen at a precision of {precision:g}. {_ASK}"
+    return f"Nothing can be removed unseen at a precision of {precision:g}. {ask}"
 
 
 def _n_labelled(result: "CleaningResult") -> int:

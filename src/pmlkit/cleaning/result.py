@@ -351,8 +351,15 @@ class CleaningResult:
         """
         return removal.removable(self, precision=precision, keep_at_least_one=keep_at_least_one)
 
-    def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> str:
+    def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True, table: str = "") -> str:
         """Say in a sentence what can be removed without asking anybody, or why nothing can be and what to do.
+
+        Parameters
+        ----------
+        precision, keep_at_least_one
+            See `removable`.
+        table : str, optional
+            The name of the table's file, for the command to go on with.
 
         Examples
         --------
@@ -363,7 +370,7 @@ class CleaningResult:
         'Nothing is removed unseen: 300 labelled rows are too few to tell (1,000 are needed). ...'
         """
         n_removed = int(self.removable(precision=precision, keep_at_least_one=keep_at_least_one).sum())
-        return removal.advice(self, n_removed, precision)
+        return removal.advice(self, n_removed, precision, table)
 
     @cached_property
     def is_best_of_row(self) -> BoolArray:
