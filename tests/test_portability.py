@@ -36,7 +36,7 @@ strips = load_digit_strips(100)
 write(strips, "strips.npz")
 write(strips, "strips.csv")
 data = read("strips.npz")
-assert read("strips.csv") is not None
+assert read("strips.csv").n_labels == 10
 assert PMLLFC().fit(data.X, data.Y).predict(data.X).shape == (100, 10)
 save(CandidateLogistic().fit(data.X, data.Y), "model.skops")
 load("model.skops")
@@ -73,7 +73,7 @@ def run(code, folder, *words):
     "blocked",
     [
         ("fcntl", "resource", "termios", "pwd", "grp"),
-        ("PIL", "dask", "distributed", "cleanlab", "starlette", "uvicorn", "matplotlib", "polars"),
+        ("pyarrow", "PIL", "dask", "distributed", "cleanlab", "starlette", "uvicorn", "matplotlib", "polars"),
     ],
     ids=["POSIX", "extras"],
 )
@@ -93,11 +93,22 @@ def test_reading_fitting_cleaning_and_reports_need_none_of_these(tmp_path, store
             "Running on a cluster needs Dask, which is not installed: run pip install 'pmlkit[dask]'.",
         ),
         (
+            "pyarrow",
+            "from pmlkit.data import load_digit_strips, write; write(load_digit_strips(20), 'strips.parquet')",
+            "Parquet files need pyarrow, which is not installed: run pip install 'pmlkit[parquet]'.",
+        ),
+        (
+            "PIL",
+            "from pmlkit.data.files.side_features import read_images; read_images('.', ['a.png'])",
+            "Image files need Pillow, which is not installed: run pip install 'pmlkit[images]'.",
+        ),
+        (
             "cleanlab",
             "from pmlkit.methods import CleanlabFilter; CleanlabFilter().fit([[0.0], [1.0]], [[1, 0], [0, 1]])",
             "CleanlabFilter needs cleanlab, which is not installed: run pip install 'pmlkit[cleanlab]'.",
         ),
     ],
+    ids=lambda value: value if value.isidentifier() else "",
 )
 def test_an_absent_extra_is_named_with_the_command_that_installs_it(tmp_path, blocked, code, sentence):
     result = run(BLOCK.format(blocked=(blocked,)) + code, tmp_path)

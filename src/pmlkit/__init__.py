@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from pmlkit.methods import (
         DRAMA,
         FPML,
+        NLR,
         PMLFP,
         PMLLC,
         PMLLFC,
         PMLLRS,
         PMLNI,
+        UPML,
         CandidateClassifier,
         CandidateLogistic,
         CleanlabFilter,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
         ParticleMAP,
         ParticleVLS,
         RankSVM,
+        Schirn,
         make_classifier,
     )
 
@@ -34,11 +37,13 @@ __version__ = "0.1.0"
 __all__ = [
     "DRAMA",
     "FPML",
+    "NLR",
     "PMLFP",
     "PMLLC",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
+    "UPML",
     "CandidateClassifier",
     "CandidateLogistic",
     "CleaningResult",
@@ -49,6 +54,7 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Schirn",
     "Table",
     "__version__",
     "clean",

@@ -3,6 +3,8 @@
 import importlib
 from typing import Any
 
+from pmlkit.exceptions import DataError
+
 __all__ = ["MissingDependencyError", "optional_import"]
 
 # Package: (the extra of pmlkit that installs it, its name on the package index, what needs it).
@@ -16,7 +18,7 @@ _EXTRAS = {
 }
 
 
-class MissingDependencyError(ImportError, ValueError):
+class MissingDependencyError(DataError, ImportError):
     """A package of an extra is not installed; the message names the command that installs it."""
 
 

@@ -1,7 +1,4 @@
-"""The main job on embedded data: learn from candidate labels, find the false ones, evaluate both.
-
-Only computes; `pmlkit demo` prints it.
-"""
+"""Demo on embedded data: learn from candidate labels, find the false ones, and evaluate both."""
 
 import time
 from collections.abc import Callable
@@ -31,9 +28,9 @@ class Suspect:
     row, label : int
         Which cell.
     confidence : float
-        How likely it is true, by the method.
+        Probability that it is true, by the method.
     is_wrong : bool
-        Whether it is false indeed; known here, because the demo knows the truth.
+        Whether it is false, by the truth.
     """
 
     row: int
@@ -44,17 +41,17 @@ class Suspect:
 
 @dataclass(frozen=True)
 class DemoMethod:
-    """A fitted method and how well it did.
+    """A fitted method and its metrics.
 
     Attributes
     ----------
     model : estimator
     seconds : float
-        Time of the fit.
+        Duration of the fit.
     metrics : dict
-        Of the held-out rows against the truth, see `pmlkit.metrics.evaluate`.
+        Metrics of the held-out rows against the truth, see `pmlkit.metrics.evaluate`.
     cleaning : dict
-        Of the training rows, see `pmlkit.metrics.evaluate_cleaning`.
+        Metrics of the training rows, see `pmlkit.metrics.evaluate_cleaning`.
     """
 
     model: BasePML
@@ -65,7 +62,7 @@ class DemoMethod:
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found.
+    """Results of the demo.
 
     Attributes
     ----------
@@ -74,7 +71,7 @@ class Demo:
     n_train : int
     methods : dict of str to DemoMethod
     best_cleaner : str
-        The method with the largest cleaning AUC.
+        Method with the largest cleaning AUC.
     suspects : tuple of Suspect
         Its least confident candidates, the least confident first.
     """
@@ -98,13 +95,13 @@ def run_demo(
     Parameters
     ----------
     n_rows : int, default=2000
-        Strips; four fifths are for training, and share no scan with the others.
+        Number of strips; four fifths are for training, and share no scan with the others.
     n_suspects : int, default=10
-        Suspicious labels to list.
+        Number of suspicious labels to list.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the data and of the methods.
     on_stage : callable, optional
-        Called with the name of each of the `N_STAGES` stages as it begins.
+        Called with the name of each of the `N_STAGES` stages when it starts.
 
     Returns
     -------
@@ -137,16 +134,16 @@ def run_demo(
 
 
 def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple[Suspect, ...]:
-    """Return the candidates that a model trusts least, the first of equals by row and label.
+    """Return the least confident candidates of a model; ties are ordered by row and label.
 
     Parameters
     ----------
     train : PMLDataset
-        What the model was fitted on, with its truth.
+        Data that the model was fitted on, with the truth.
     model : estimator
         Fitted.
     n_suspects : int
-        How many, at the most.
+        Maximum number.
 
     Examples
     --------

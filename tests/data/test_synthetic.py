@@ -120,7 +120,7 @@ def test_one_label():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_rows": 0}, "n_rows must be a whole number of at least 1, got 0"),
+        ({"n_samples": 0}, "n_samples must be a whole number of at least 1, got 0"),
         ({"n_features": 0}, "n_features must be a whole number of at least 1, got 0"),
         ({"n_labels": 0}, "n_labels must be a whole number of at least 1, got 0"),
         ({"n_labels": 2.5}, "n_labels must be a whole number of at least 1, got 2.5"),

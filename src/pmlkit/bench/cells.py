@@ -18,40 +18,40 @@ __all__ = ["METRICS", "PROTOCOL", "Cell", "build_model", "expand"]
 logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
-"""Goes up when a cell, or the way in which it is tuned, becomes something else: older cells are then not current."""
+"""Version of the evaluation of a cell; cells of an older version are not current."""
 
 METRICS = tuple(metric.key for metric in _metric_info.METRICS)
-"""What is measured in a cell, and does not depend on the machine's speed."""
+"""Keys of the metrics of a cell."""
 
 _SHARED_CODE = ("pmlkit.data.digits", "pmlkit.data.noise", "pmlkit.data.splits", "pmlkit.metrics")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All that must be known to run a cell anywhere.
+    """One cell, with everything that a worker needs to run it.
 
     Attributes
     ----------
     key : str
-        Stands for everything that could change the result.
+        Digest of everything that could change the result.
     group : str
-        The same, but for the repeat.
+        The same without the repeat.
     data, label : str
-        What it is filed under.
+        Names of the data set and of the method in the results.
     source : Source
-        The data set.
+        Data set.
     noise : {"own", "uniform", "correlated", "confusable"}
     ratio : float or None
         None for ``own``.
     repeat, seed : int
-        The seed follows from the repeat; split, noise and method follow from the seed.
+        The seed is derived from the repeat; split, noise and method are seeded by it.
     method : str
     params : dict
-        Of the method.
+        Parameters of the method.
     shown_params : str
-        What differs from the defaults, as canonical JSON.
+        Parameters that differ from the defaults, as canonical JSON.
     grid, tune
-        What is chosen inside the training rows, and how.
+        Values to tune over on the training rows, and how.
     """
 
     key: str
@@ -71,13 +71,13 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What it is, in a few words."""
+        """Short description."""
         noise = "own" if self.ratio is None else f"{self.noise} {self.ratio:g}"
         return f"{self.data}, {noise}, {self.label}, repeat {self.repeat}"
 
 
 def expand(plan: Plan) -> list[Cell]:
-    """Return the cells of a plan, those that share a split side by side.
+    """Return the cells of a plan; cells that share a split are adjacent.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def expand(plan: Plan) -> list[Cell]:
 
 
 def build_model(method: str, params: Mapping[str, Any], seed: int) -> Any:
-    """Return an unfitted model; its seed is that of the cell unless the plan gives one."""
+    """Return an unfitted model with `random_state=seed`, unless its parameters set it."""
     model = load_method(method)(**params)
     if "random_state" in model.get_params() and "random_state" not in params:
         model.set_params(random_state=seed)
@@ -148,7 +148,7 @@ def build_model(method: str, params: Mapping[str, Any], seed: int) -> Any:
 
 
 def _noises(plan: Plan, entry: DataEntry, source: Source) -> Iterator[tuple[str, float | None]]:
-    """Yield the kinds and ratios for one data set."""
+    """Yield the noise kinds and ratios of one data set."""
     wanted, kinds = entry.noise or plan.noise, entry.kinds or plan.kinds
     ratios = [float(value) for value in wanted if value != "own"]
     if "own" in wanted and source.has_own:
@@ -166,7 +166,7 @@ def _noises(plan: Plan, entry: DataEntry, source: Source) -> Iterator[tuple[str,
 
 
 def _identity(variant: Variant, plan: Plan) -> list[Any]:
-    """Return all that makes one method differ from another, or from its own past."""
+    """Return everything about a variant that could change its results."""
     params = build_model(variant.method, variant.params, seed=0).get_params()
     if "random_state" not in variant.params:
         params.pop("random_state", None)
@@ -180,7 +180,7 @@ def _code(method: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON has and that says the same on every machine; 1 and 1.0 are the same number."""
+    """Return a JSON value that is the same on every machine; 1 and 1.0 are equal."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def canonical_json(value: Any) -> str:
-    """Return a value as JSON in one way only: keys sorted.
+    """Return a value as JSON with sorted keys.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def canonical_json(value: Any) -> str:
 
 
 def digest(*parts: Any) -> str:
-    """Return 24 hexadecimal digits that stand for the parts.
+    """Return a digest of the parts, 24 hexadecimal digits.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def digest(*parts: Any) -> str:
 
 
 def derive_seed(*parts: Any) -> int:
-    """Return a seed of 31 bits, which every kind of `random_state` takes, from what it is for.
+    """Return a 31-bit seed derived from the parts; every kind of `random_state` accepts it.
 
     Examples
     --------
@@ -53,13 +53,12 @@ def derive_seed(*parts: Any) -> int:
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
-    """Return 24 hexadecimal digits that change when the code of a module does, or that of one it imports.
+    """Return a digest of the code of modules and of all modules of this package that they import.
 
     Parameters
     ----------
     modules : iterable of str
-        Dotted names. Of what they import, the modules of this package are followed. Comments, docstrings and
-        layout do not count.
+        Dotted names. Comments, docstrings and layout do not change the digest.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def _source(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a module and all statements in it; `ast.walk` would go through every expression, too."""
+    """Yield a module and all its statements; `ast.walk` would visit every expression, too."""
     yield node
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, part, ()):
@@ -111,7 +110,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
         yield from (alias.name for alias in node.names if _is_ours(alias.name))
     elif isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
         for alias in node.names:
-            # `from package import module` says nothing about what else is in the package.
+            # `from package import module` does not depend on the rest of the package.
             inner = f"{node.module}.{alias.name}"
             yield inner if _is_module(inner) else node.module
 
@@ -124,13 +123,13 @@ def _is_ours(module: str) -> bool:
 def _is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the part before the last dot is a module, not a package
+    except ModuleNotFoundError:  # the parent is a module, not a package
         return False
 
 
 @functools.cache
 def git_revision() -> str:
-    """Return the git revision that this package runs from, with ``-dirty`` for changed files; empty without git."""
+    """Return the git revision of this package, with ``-dirty`` for changed files; empty without git."""
     folder = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -140,7 +139,7 @@ def git_revision() -> str:
         return done.stdout.strip()
 
     try:
-        # An installed copy may lie inside somebody else's repository: only a file of that repository counts.
+        # An installed copy may lie inside another repository: the package must be a file of the repository.
         git("ls-files", "--error-unmatch", str(folder.parent / "__init__.py"))
         return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.SubprocessError):

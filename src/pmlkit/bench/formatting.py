@@ -1,4 +1,4 @@
-"""Numbers as words, and the summary of a bench in sentences."""
+"""Format numbers, and summarise results in sentences."""
 
 import json
 import math
@@ -32,7 +32,7 @@ _NEITHER = Markup('<span class="mark"></span>')
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number with three decimals, an unknown one as a dash.
+    """Format a number with three decimals, nan as a dash.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Return a number with its sign.
+    """Format a number with its sign.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def whole(value: int | None) -> str:
-    """Return a whole number with commas, an unknown one as a dash.
+    """Format an integer with commas, None as a dash.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def whole(value: int | None) -> str:
 
 
 def count(value: int, noun: str) -> str:
-    """Return how many of something.
+    """Format a count with its noun.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def count(value: int, noun: str) -> str:
 
 
 def p_value(value: float) -> str:
-    """Return a p-value; one too small to matter is only bounded.
+    """Format a p-value; below 0.001 only the bound is given.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def p_value(value: float) -> str:
 
 
 def listed(names: Sequence[str]) -> Markup:
-    """Return names in bold, with commas and an "and".
+    """Format names in bold, with commas and "and".
 
     Examples
     --------
@@ -109,7 +109,7 @@ def listed(names: Sequence[str]) -> Markup:
 
 
 def sign(outcome: int) -> Markup:
-    """Return the mark of a significant difference: the method's own view of the reference's outcome.
+    """Return the mark of a method that differs significantly from the reference, by the outcome of the reference.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def sign(outcome: int) -> Markup:
 
 
 def parameters(text: str) -> str:
-    """Return parameters in JSON as words.
+    """Format parameters given as JSON.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def parameters(text: str) -> str:
 
 
 def friedman_words(test: Friedman) -> str:
-    """Return Friedman's test in a few words.
+    """Format the result of Friedman's test.
 
     Examples
     --------
@@ -172,11 +172,11 @@ FILTERS = {
     "sign": sign,
     "friedman": friedman_words,
 }
-"""What the templates call."""
+"""Filters of the templates."""
 
 
 def sentences(summary: Summary) -> list[Markup]:
-    """Return what a reader should know first, a sentence or two an item.
+    """Return the main results as sentences, one or two per item.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Results as LaTeX tables that can go into a paper."""
+"""Results as LaTeX tables."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _LATEX_SIGNS = {
 
 
 def latex_tables(summary: Summary) -> str:
-    r"""Return a table of results for each metric, one of mean ranks, and one of wins, ties and losses.
+    r"""Return tables of the results per metric, of mean ranks, and of wins, ties and losses.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def latex_tables(summary: Summary) -> str:
 
 
 def latex_text(text: str) -> str:
-    r"""Return a text as LaTeX shows it, whatever signs are in it.
+    r"""Escape a text for LaTeX.
 
     Examples
     --------

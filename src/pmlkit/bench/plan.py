@@ -42,18 +42,18 @@ class Plan:
     data : sequence of str, dict or DataEntry
         Names, paths, or tables; see `DataEntry`.
     methods : sequence of str, dict or MethodEntry
-        Names or tables; see `MethodEntry`. By default every method there is.
+        Names or tables; see `MethodEntry`. By default all methods.
     noise : sequence of float and "own", default=("own", 0.5)
-        False candidates per true label. With ``"own"`` in it, a data set that has candidates of its own is run with
-        these and with nothing else, and the numbers are for the others.
+        False candidates per true label. With ``"own"``, a data set that has candidates of its own is run only with
+        these; the ratios are for the others.
     kinds : sequence of {"uniform", "correlated", "confusable"}, default=("uniform",)
         Kinds of noise.
     repeats : int, default=10
         Random splits of each data set.
     seed : int, default=0
-        Where all seeds come from.
+        Seed that all other seeds are derived from.
     tune : bool, dict or Tune, default=None
-        Choose among the values of a method's grid inside the training rows, instead of running all of them.
+        Tune over the values of a method's grid on the training rows, instead of running all of them.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Plan:
             )
 
     def variants(self) -> list[Variant]:
-        """Return the methods with their parameters, as they are run."""
+        """Return the methods with their parameters."""
         return [variant for entry in self.methods for variant in entry.variants(tuned=self.tune is not None)]
 
 
@@ -158,7 +158,7 @@ def _tune(given: Any) -> Tune | None:
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """Read a plan from a TOML file; what is wrong is said with the line.
+    """Read a plan from a TOML file; errors name the line.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     Parameters
     ----------
     text : str
-        See `docs/bench.md` for what may stand in it.
+        TOML; `docs/bench.md` lists the keys.
     name : str
-        What the text is called in errors.
+        Name of the text in errors.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
 
 
 def _with_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with None where a method's parameter says "none": TOML has no word for it."""
+    """Replace the text "none" in parameters of methods by None, which TOML does not have."""
     methods = values.get("methods")
     if isinstance(methods, list):
         values = values | {"methods": [_none_in(entry) for entry in methods]}
@@ -245,7 +245,7 @@ def _place(name: str, text: str, section: str, word: str) -> str:
 
 
 def _line_of(text: str, section: str, word: str) -> int | None:
-    """Return the number of the line, in a section of the plan, on which a word stands."""
+    """Return the number of the line of a word in a section of the plan."""
     lines = list(_section_lines(text, section))
     quoted = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])") if word else None
     for number, line in lines:

@@ -35,16 +35,16 @@ Noise = float | Literal["own"]
 
 
 class PlanError(ValueError):
-    """A plan that cannot be meant.
+    """An error in a plan.
 
     Parameters
     ----------
     message : str
-        One sentence for a person.
+        One sentence with cause, value and remedy.
     section : str
-        The key of the plan in which it went wrong.
+        Key of the plan that is wrong.
     word : str
-        The word that is wrong, for whoever wants to point at it.
+        Word that is wrong, to find its line in a file.
     """
 
     def __init__(self, message: str, section: str = "", word: str = "") -> None:
@@ -75,7 +75,7 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
 
 
 def check_list(given: Any, key: str) -> list[Any]:
-    """Return what must be a list as one."""
+    """Return the value of a key that must be a list."""
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise PlanError(f"{key} must be a list, got {given!r}.", key, key)
     return list(given)
@@ -115,12 +115,12 @@ def check_kinds(given: Any, section: str) -> tuple[NoiseKind, ...]:
 
 
 def is_whole(value: Any, at_least: int) -> bool:
-    """Tell whether a value is a whole number that is large enough."""
+    """Return whether a value is an integer of at least `at_least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
 
 
 def stem(path: str) -> str:
-    """Return the name of a file without its endings."""
+    """Return the name of a file without its suffixes."""
     name = os.path.basename(path)
     for suffix in (".gz", ".bz2"):
         name = name.removesuffix(suffix)
@@ -129,14 +129,14 @@ def stem(path: str) -> str:
 
 @dataclass(frozen=True)
 class Tune:
-    """How parameters are chosen inside the training rows.
+    """Tuning of parameters by cross-validation on the training rows.
 
     Attributes
     ----------
     folds : int
-        Of the inner cross-validation.
+        Number of folds.
     metric : str
-        A key of `pmlkit.metrics.scorers`; it is computed on the candidates of the held-out rows, never on the truth.
+        Key of `pmlkit.metrics.scorers`; computed on the candidates of the held-out rows, never on the truth.
     """
 
     folds: int = 3
@@ -161,14 +161,14 @@ class DataEntry:
     Attributes
     ----------
     name : str
-        What results are filed under. Without a `path`: ``digit-strips``, ``digit-strips:500`` (that many rows), or
-        a file ``<name>.npz`` in `pmlkit.data.data_home`.
+        Name in the results. Without a `path`: ``digit-strips``, ``digit-strips:500`` (that many rows), or a file
+        ``<name>.npz`` in `pmlkit.data.data_home`.
     path : str, optional
-        A file that `pmlkit.data.read` reads.
+        File for `pmlkit.data.read`.
     options : dict
         Options of `pmlkit.data.read`.
     noise, kinds : tuple, optional
-        Instead of those of the plan.
+        Override those of the plan.
     """
 
     name: str
@@ -179,7 +179,7 @@ class DataEntry:
 
     @classmethod
     def of(cls, given: Any) -> "DataEntry":
-        """Make one from a name, a path, or a mapping of `name`, `path`, `noise`, `kinds` and options."""
+        """Return an entry for a name, a path, or a mapping of `name`, `path`, `noise`, `kinds` and options."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str | os.PathLike):
@@ -211,7 +211,7 @@ class DataEntry:
 
     @property
     def n_strips(self) -> int | None:
-        """The number of digit strips, or None for a data set from a file.
+        """Number of digit strips, or None for a data set from a file.
 
         Examples
         --------
@@ -234,7 +234,7 @@ _DATA_KEYS = ("name", "path", "noise", "kinds")
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with its parameters, as it is run: `grid` is what is still to be chosen."""
+    """A method with its parameters; `grid` holds the values that are tuned over."""
 
     label: str
     method: str
@@ -243,7 +243,7 @@ class Variant:
 
     @property
     def shown_params(self) -> str:
-        """All that differs from the defaults, as canonical JSON."""
+        """Parameters that differ from the defaults, as canonical JSON."""
         return canonical_json({**self.params, **{key: list(values) for key, values in self.grid.items()}})
 
 
@@ -254,13 +254,13 @@ class MethodEntry:
     Attributes
     ----------
     name : str
-        As `pmlkit methods` lists it, or ``module:Class`` for one of your own.
+        Name listed by `pmlkit methods`, or ``module:Class`` for a class of your own.
     params : dict
         Parameters that differ from the defaults.
     grid : dict of sequences
-        Parameters with several values: all combinations are run, or chosen from if the plan tunes.
+        Parameters with several values: all combinations are run, or tuned over if the plan tunes.
     label : str, optional
-        What results are filed under; by default the method with its parameters.
+        Name in the results; by default the method with its parameters.
     """
 
     name: str
@@ -270,7 +270,7 @@ class MethodEntry:
 
     @classmethod
     def of(cls, given: Any) -> "MethodEntry":
-        """Make one from a name or a mapping of `name`, `params`, `grid` and `label`."""
+        """Return an entry for a name or a mapping of `name`, `params`, `grid` and `label`."""
         if isinstance(given, cls):
             return given
         values: Any = {"name": given} if isinstance(given, str) else given
@@ -297,7 +297,7 @@ class MethodEntry:
         return entry
 
     def variants(self, *, tuned: bool) -> list[Variant]:
-        """Return what is run: one variant if the grid is tuned over, else all its combinations."""
+        """Return the variants to run: one if the grid is tuned over, else all its combinations."""
         base = self.label or self.name.rpartition(":")[2]
         if tuned and self.grid:
             fixed = _words(self.params) if self.label is None else []

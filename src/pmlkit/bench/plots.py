@@ -1,7 +1,7 @@
-"""Pictures for the report: small SVG texts that take their colours from the page, light, dark or printed.
+"""Charts of the report as SVG, which take their colours from the page (light, dark or printed).
 
-A method has the same colour, marker and dash in every picture. The eight colours are those of Okabe and Ito, which
-colour-blind people can tell apart; markers and dashes tell the methods apart without any colour.
+A method has the same colour, marker and dash in every chart. The eight colours are those of Okabe and Ito, which
+colour-blind people can distinguish; markers and dashes distinguish the methods without colour.
 """
 
 import math
@@ -34,7 +34,7 @@ _ROW = 17  # distance of two lines of text
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart: a name, points, and how far they may be off (nan: unknown)."""
+    """One line of a chart: name, points, and error bars (nan: none)."""
 
     name: str
     x: Sequence[float]
@@ -45,7 +45,8 @@ class Series:
 def critical_difference_diagram(
     names: Sequence[str], ranks: FloatArray, groups: Sequence[Sequence[int]], distance: float, *, title: str
 ) -> Markup:
-    """Draw mean ranks on a line, best on the left, with a bar over methods that do not differ significantly.
+    """Draw a critical-difference diagram: mean ranks, best on the left, and a bar over methods without a significant
+    difference.
 
     Parameters
     ----------
@@ -55,9 +56,9 @@ def critical_difference_diagram(
     groups : sequence of sequences of int
         See :func:`~pmlkit.bench.statistics.rank_groups`.
     distance : float
-        The critical distance, drawn as a ruler.
+        Critical distance, drawn as a ruler.
     title : str
-        For those who cannot see the picture, and on hovering.
+        Alternative text and tooltip.
 
     Examples
     --------
@@ -112,16 +113,16 @@ def line_chart(
     y_label: str,
     log_x: bool = False,
 ) -> Markup:
-    """Draw lines with markers and error bars, one tick at every x that occurs.
+    """Draw lines with markers and error bars, with a tick at every x.
 
     Parameters
     ----------
     series : sequence of Series
     styles : mapping of name to int
-        Which colour, marker and dash each has.
+        Index of the colour, marker and dash of each name.
     title, x_label, y_label : str
     log_x : bool, default=False
-        Whether x is drawn by its logarithm.
+        Whether the x axis is logarithmic.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def scatter_chart(
     x_label: str,
     y_label: str,
 ) -> Markup:
-    """Draw named points; x by its logarithm.
+    """Draw named points over a logarithmic x axis.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def scatter_chart(
         px, py = place(x), rise(y)
         text = _short(name, 22)
         label_y = py
-        # A label that would cover another one, or a marker, goes below it.
+        # Move a label down that would cover another one, or a marker.
         while any(
             abs(label_y - other_y) < _FONT + 1 and px + 8 < end and start < px + 8 + len(text) * _CHAR
             for start, end, other_y in taken
@@ -214,12 +215,12 @@ def scatter_chart(
 
 
 def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int], *, title: str) -> Markup:
-    """Draw a value with its error for each name, one below the other; the axis need not start at zero.
+    """Draw values with error bars, one row per name; the axis need not start at zero.
 
     Parameters
     ----------
     rows : sequence of (name, value, error)
-        An error may be nan: unknown.
+        An error may be nan: none is drawn.
     styles : mapping of name to int
     title : str
 
@@ -252,7 +253,7 @@ def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int
 
 
 def swatch(style: int) -> Markup:
-    """Draw a method's line and marker, for a legend.
+    """Draw the line and marker of a method for a legend.
 
     Examples
     --------
@@ -293,7 +294,7 @@ class _Scale:
 
 def _svg(width: float, height: float, title: str, parts: Sequence[Markup]) -> Markup:
     return Markup(
-        '<svg class="picture" role="img" viewBox="0 0 {:.0f} {:.0f}" style="max-width:{:.0f}px" font-size="{}">'
+        '<svg class="chart" role="img" viewBox="0 0 {:.0f} {:.0f}" style="max-width:{:.0f}px" font-size="{}">'
         "<title>{}</title>{}</svg>"
     ).format(width, height, width * 1.35, _FONT, title, Markup("").join(parts))
 
@@ -309,7 +310,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def _stroke(path: str, style: int) -> Markup:
-    # After eight methods the colours come again, with the next dash.
+    # After eight methods the colours repeat, with the next dash.
     dash = _DASHES[(style + style // _N_COLOURS) % len(_DASHES)]
     return Markup('<path class="curve s{}" stroke-dasharray="{}" d="{}"/>').format(style % _N_COLOURS, dash, path)
 
@@ -363,7 +364,7 @@ def _y_axis(frame: _Frame, ticks: Sequence[float], rise: _Scale) -> list[Markup]
 
 
 def _digits(ticks: Sequence[float]) -> int:
-    """Return how many decimals tell ticks apart."""
+    """Return the number of decimals that distinguishes ticks."""
     return max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
 
 

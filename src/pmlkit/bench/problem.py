@@ -1,4 +1,4 @@
-"""What a cell learns from: the rows, split in two, and the candidates of the training rows."""
+"""Training and test rows of a cell, and the candidates of the training rows."""
 
 import functools
 import hashlib
@@ -20,25 +20,25 @@ from pmlkit.exceptions import DataError
 __all__ = ["Problem", "Source", "find_source", "make_problem"]
 
 _TRAIN_SHARE, _TEST_SHARE = 0.8, 0.2
-_KEPT = 3  # data sets, splits and problems that a process remembers: cells come in order
+_KEPT = 3  # data sets, splits and problems cached per process; cells come in order
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set that was looked up: what can be said of it without holding it.
+    """Description of a data set, without its values.
 
     Attributes
     ----------
     recipe : str
-        How to get it, as canonical JSON.
+        How to load it, as canonical JSON.
     fingerprint : str
-        Stands for its content.
+        Digest of its content.
     has_own : bool
         Whether it has candidates of its own, besides the truth.
     has_truth : bool
-        Whether it says which of its labels are true.
+        Whether it has the truth.
     n_rows, n_features, n_labels : int
-        Its size.
+        Size.
     """
 
     recipe: str
@@ -69,7 +69,7 @@ class Problem:
 
 
 def find_source(entry: DataEntry) -> Source:
-    """Look a data set up and read it once.
+    """Read a data set and describe it.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def find_source(entry: DataEntry) -> Source:
         data, fingerprint = _load(recipe)
     except DataError:
         raise
-    except ValueError as error:  # an option that there is not
+    except ValueError as error:  # an unknown option
         raise PlanError(str(error), "data", entry.name) from error
     if not data.n_features:
         raise DataError(f"{entry.name!r} has labels but no features: there is nothing to learn from.")
@@ -130,7 +130,7 @@ def _file_of(entry: DataEntry) -> Path:
 def _load(recipe: str) -> tuple[PMLDataset, str]:
     words = json.loads(recipe)
     state = Path(words["path"]).stat() if Path(words["path"]).exists() else None
-    # A file that was written anew since is read anew.
+    # A file that changed is read again.
     return _read(recipe, state and (state.st_mtime_ns, state.st_size))
 
 
@@ -145,7 +145,7 @@ def _read(recipe: str, stamp: tuple[int, int] | None) -> tuple[PMLDataset, str]:
 
 
 def _fingerprint(data: PMLDataset) -> str:
-    """Return a digest of the values: features, candidates and truth, as they are stored."""
+    """Return a digest of features, candidates and truth."""
     found = hashlib.sha256()
     for matrix in (data.X, data.Y, data.truth):
         found.update(repr(None if matrix is None else (matrix.shape, str(matrix.dtype))).encode())
@@ -158,17 +158,17 @@ def _fingerprint(data: PMLDataset) -> str:
 
 
 def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
-    """Split the rows and give the training rows their candidates.
+    """Split the rows and add the candidates of the training rows.
 
     Parameters
     ----------
     source : Source
     noise : {"own", "uniform", "correlated", "confusable"}
-        Whose candidates: the data set's own, or noise of this kind added to the truth.
+        The data set's own candidates, or the kind of noise added to the truth.
     ratio : float or None
         False candidates per true label; None for ``own``.
     seed : int
-        The seed of the cell: split and noise follow from it.
+        Seed of the cell, from which those of split and noise are derived.
 
     Returns
     -------
@@ -208,11 +208,11 @@ def _add_candidates(recipe: str, fingerprint: str | None, noise: str, ratio: flo
 
 @functools.lru_cache(maxsize=_KEPT)
 def _split(recipe: str, fingerprint: str | None, seed: int) -> Problem:
-    """Return the training rows with the candidates of the data set itself."""
+    """Return the split with the data set's own candidates."""
     train: IntArray
     test: IntArray
     if (n_strips := _n_strips(recipe)) is not None:
-        # Rows share scans, so a random split would show the same ones to both sides; new strips are drawn instead.
+        # Strips share scans, so that a random split would leak them into the test rows; draw new strips instead.
         data = load_digit_strips(n_strips, random_state=derive_seed(seed, "split"))
         rows = np.arange(data.n_rows)
         n_train = int(_TRAIN_SHARE * data.n_rows)

@@ -18,12 +18,12 @@ from pmlkit._typing import FloatArray
 __all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
 
 CELL = ["data", "noise", "ratio", "repeat", "method", "params"]
-"""The columns that make a cell."""
+"""Columns that identify a cell."""
 
 
 @dataclass(frozen=True, order=True)
 class Case:
-    """A data set with one kind and ratio of noise; every case counts once in the tests over cases."""
+    """A data set with one kind and ratio of noise: the unit of the tests over cases."""
 
     data: str
     noise: str
@@ -31,26 +31,26 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, float]:
-        """What can be looked up: nan is not equal to itself, so it becomes -1."""
+        """Hashable key; nan is not equal to itself, so it becomes -1."""
         return self.data, self.noise, -1.0 if math.isnan(self.ratio) else self.ratio
 
     @property
     def noise_name(self) -> str:
-        """The noise in words, such as "50 % uniform"."""
+        """Description of the noise, such as "50 % uniform"."""
         return "own candidates" if math.isnan(self.ratio) else f"{self.ratio * 100:g} % {self.noise}"
 
 
 @dataclass(frozen=True)
 class Results:
-    """The finished cells as arrays.
+    """Finished cells as arrays.
 
     Attributes
     ----------
     cases : tuple of Case
     methods : tuple of str
-        Names to show, each once; a method with two sets of parameters is two methods here.
+        Unique names; a method with two sets of parameters is two methods.
     values : dict of metric key to array of shape (n_cases, n_methods, n_repeats)
-        nan where there is no finished cell. The same entry of two methods comes from the same split and noise.
+        nan if no cell finished. The same entry of two methods comes from the same split and noise.
     """
 
     cases: tuple[Case, ...]
@@ -59,7 +59,7 @@ class Results:
 
     @property
     def n_repeats(self) -> int:
-        """How many repeats there are, whether all methods have them or not."""
+        """Number of repeats of any method."""
         return next(iter(self.values.values())).shape[2] if self.values else 0
 
     def metrics(self) -> tuple[MetricInfo, ...]:
@@ -129,7 +129,7 @@ def collect(cells: pd.DataFrame, *, methods: Sequence[str] | None = None) -> Res
 
 
 def method_names(cells: pd.DataFrame) -> pd.Series:
-    """Return the names to show: the labels, with the parameters where one label has several sets of them.
+    """Return the names of the methods: labels, with the parameters if one label has several sets of them.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def method_names(cells: pd.DataFrame) -> pd.Series:
     repeated = kinds["label"].duplicated(keep=False)
     kinds["name"] = kinds["label"].where(~repeated, kinds["method"] + kinds["params"].map(_in_brackets))
     names = kinds.set_index(["method", "params"])["name"]
-    # Labels may differ for one set of parameters, where two plans name it differently: the last one counts.
+    # If two plans give the same parameters different labels, the last label is used.
     names = names[~names.index.duplicated(keep="last")]
     return pd.Series(names.loc[pd.MultiIndex.from_frame(cells[["method", "params"]])].to_numpy(), index=cells.index)
 
@@ -171,7 +171,7 @@ def _cases(cells: pd.DataFrame) -> tuple[Case, ...]:
 
 
 def means_csv(cells: pd.DataFrame) -> str:
-    """Return means and standard deviations, one line for each case and method, sorted, without times.
+    """Return means and standard deviations as CSV, one line per case and method, sorted, without times.
 
     Two runs of one plan give the same text.
 
@@ -183,8 +183,7 @@ def means_csv(cells: pd.DataFrame) -> str:
     Returns
     -------
     text : str
-        The nine metrics have nine decimals; a field is empty where there is no finished cell, or only one for a
-        deviation.
+        Metrics have nine decimals; a field is empty if no cell finished, or only one for a standard deviation.
 
     Examples
     --------

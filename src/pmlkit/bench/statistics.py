@@ -1,10 +1,9 @@
-"""Is a method better, or was it luck? Plain functions on arrays.
+"""Significance tests and effect sizes on arrays.
 
-Two designs. *Within one case* (a data set with one kind of noise) the repeats of two methods are paired, because both
-saw the same splits: :func:`paired_t_test`. *Over cases* every case counts once, by the mean over its repeats:
-:func:`wilcoxon_holm`, :func:`friedman`, :func:`nemenyi` on a table of cases by methods. How large a difference is, say
-the effect sizes of :mod:`pmlkit.bench.statistics`. A missing value is nan: a pair
-with one is left out of the test of that pair, a case with one is left out of the tests of all methods.
+*Within one case* (a data set with one kind of noise) the repeats of two methods are paired, because both use the same
+splits: :func:`paired_t_test`. *Over cases* every case counts once, by the mean over its repeats: :func:`wilcoxon_holm`,
+:func:`friedman`, :func:`critical_distance` and the effect size :func:`rank_biserial`, on tables of cases by methods. A
+missing value is nan: a pair with one is left out of its test, a case with one is left out of the tests of all methods.
 """
 
 import math
@@ -32,24 +31,24 @@ __all__ = [
     "wilcoxon_holm",
 ]
 
-# Metrics are at most 1. What differs by less is the same number, computed in another order.
+# Metrics are at most 1; a smaller difference is rounding error.
 SAME = 1e-12
 
 
 @dataclass(frozen=True)
 class PairedTests:
-    """Paired t-tests, one for each entry of the arrays.
+    """Results of paired t-tests, one per entry of the arrays.
 
     Attributes
     ----------
     difference : array
-        Mean advantage of the first method; above zero it is the better one, whatever the metric.
+        Mean advantage of the first method; positive if it is better, also for losses.
     p_value : array
-        Two-sided; 1 where nothing differs, nan where fewer than two pairs are known.
+        Two-sided; 1 if nothing differs, nan for fewer than two pairs.
     outcome : array of int
-        1 the first method wins, 0 tie, -1 it loses; also 0 where the test cannot be made.
+        1 the first method wins, 0 tie or no test, -1 it loses.
     n_pairs : array of int
-        How many repeats both methods have.
+        Number of repeats that both methods have.
     """
 
     difference: FloatArray
@@ -59,7 +58,7 @@ class PairedTests:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Wins, ties and losses, over the tests that could be made."""
+        """Number of wins, ties and losses, over the tests that could be made."""
         made = self.n_pairs >= 2
         win, tie, loss = (int(((self.outcome == sign) & made).sum()) for sign in (1, 0, -1))
         return win, tie, loss
@@ -68,7 +67,7 @@ class PairedTests:
 def paired_t_test(
     first: ArrayLike, second: ArrayLike, *, lower_is_better: bool = False, level: float = 0.05
 ) -> PairedTests:
-    """Compare two methods repeat by repeat with Student's t-test for paired samples.
+    """Compare two methods with Student's t-test for paired samples.
 
     Parameters
     ----------
@@ -77,17 +76,17 @@ def paired_t_test(
     lower_is_better : bool, default=False
         Whether the metric is a loss.
     level : float, default=0.05
-        A difference counts as a win or a loss if the p-value is below.
+        Significance level of a win or a loss.
 
     Returns
     -------
     tests : PairedTests
-        One test for all repeats, so arrays of shape (...).
+        Arrays of shape (...).
 
     Notes
     -----
-    This is the test of the partial multi-label papers. Their training sets overlap between repeats, so the differences
-    are not independent and the p-values are too small; the tests over cases do not have this fault.
+    Papers on partial multi-label learning use this test. The training sets of repeats overlap, so that the differences
+    are not independent and the p-values are too small; the tests over cases do not have this flaw.
 
     Examples
     --------
@@ -114,7 +113,7 @@ def paired_t_test(
 
 
 def complete_cases(values: ArrayLike) -> BoolArray:
-    """Tell which cases have a value of every method.
+    """Return which cases have a value of every method.
 
     Examples
     --------
@@ -126,7 +125,7 @@ def complete_cases(values: ArrayLike) -> BoolArray:
 
 
 def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArray:
-    """Rank the methods on each case, 1 for the best, equal ones sharing their mean rank; return the means.
+    """Return the mean ranks of the methods over cases, 1 for the best; ties share their mean rank.
 
     Parameters
     ----------
@@ -152,16 +151,16 @@ def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArra
 
 @dataclass(frozen=True)
 class Friedman:
-    """Result of Friedman's test: do the methods differ at all?
+    """Result of Friedman's test.
 
     Attributes
     ----------
     statistic : float
-        Chi-squared, corrected for ties; 0 where all are tied, nan where the test cannot be made.
+        Chi-squared, corrected for ties; 0 if all are tied, nan if there is no complete case.
     p_value : float
-        1 where all are tied.
+        1 if all are tied.
     n_cases, n_methods : int
-        What went into it.
+        Number of complete cases and of methods.
     """
 
     statistic: float
@@ -171,12 +170,12 @@ class Friedman:
 
 
 def friedman(values: ArrayLike) -> Friedman:
-    """Test whether the methods' ranks differ more than chance would have them.
+    """Test whether the ranks of the methods differ (Friedman's test).
 
     Parameters
     ----------
     values : array of shape (n_cases, n_methods)
-        Cases with a nan are left out. Unlike scipy's, two methods will do.
+        Cases with a nan are left out. Unlike scipy's, it accepts two methods.
 
     Returns
     -------
@@ -202,14 +201,14 @@ def friedman(values: ArrayLike) -> Friedman:
 
 
 def critical_distance(n_methods: int, n_cases: int, *, level: float = 0.05) -> float:
-    """Return by how much mean ranks must differ to be significant, after Nemenyi.
+    """Return the critical distance of Nemenyi's test: the difference of mean ranks that is significant.
 
     Parameters
     ----------
     n_methods, n_cases : int
         Size of the table.
     level : float, default=0.05
-        Chance of calling any two of equal methods different.
+        Family-wise significance level.
 
     Examples
     --------
@@ -224,12 +223,12 @@ def critical_distance(n_methods: int, n_cases: int, *, level: float = 0.05) -> f
 
 @cache
 def _range_quantile(n_methods: int, level: float) -> float:
-    """Return the quantile of the studentized range; it takes long to compute, and every metric asks for the same."""
+    """Return a quantile of the studentized range; cached, because it is slow and every metric needs the same one."""
     return float(stats.studentized_range.ppf(1 - level, n_methods, np.inf))
 
 
 def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
-    """Return the largest groups of methods that are within the critical distance, best group first.
+    """Return the maximal groups of methods within the critical distance, best group first.
 
     Parameters
     ----------
@@ -241,7 +240,7 @@ def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
     Returns
     -------
     groups : list of tuples
-        Positions in `ranks`, at least two in a group: the bars of a critical-difference diagram.
+        Positions in `ranks`, at least two per group: the bars of a critical-difference diagram.
 
     Examples
     --------
@@ -264,12 +263,12 @@ def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values for how many there are, by Holm's step-down method.
+    """Adjust p-values for multiple tests by Holm's step-down method.
 
     Parameters
     ----------
     p_values : array of shape (n_tests,)
-        nan stays nan and does not count.
+        nan stays nan and is not counted.
 
     Examples
     --------
@@ -287,19 +286,19 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
 
 def wilcoxon_holm(values: ArrayLike, reference: int | None = None) -> FloatArray:
-    """Compare methods over cases by Wilcoxon's signed-rank test, adjusted by Holm.
+    """Compare methods over cases by Wilcoxon's signed-rank test, adjusted by Holm's method.
 
     Parameters
     ----------
     values : array of shape (n_cases, n_methods)
         A pair of methods is compared on the cases that both have.
     reference : int, optional
-        Compare only this method with the others, so that fewer tests are adjusted for. By default all pairs.
+        Compare only this method with the others, which adjusts for fewer tests. By default all pairs.
 
     Returns
     -------
     p_values : array of shape (n_methods, n_methods)
-        Symmetric, 1 on the diagonal; 1 where all cases are tied, nan where a pair was not compared.
+        Symmetric, 1 on the diagonal; 1 if all cases are tied, nan if a pair was not compared.
 
     Examples
     --------
@@ -325,15 +324,15 @@ def wilcoxon_holm(values: ArrayLike, reference: int | None = None) -> FloatArray
 
 
 def rank_biserial(first: ArrayLike, second: ArrayLike, *, lower_is_better: bool = False) -> float:
-    """Return the effect size that belongs to Wilcoxon's test, from -1 to 1.
+    """Return the rank-biserial correlation, the effect size of Wilcoxon's test, from -1 to 1.
 
-    The absolute differences are ranked; the share of the ranks on the first method's side less the share on the
-    other's. At 1 the first is better on every case.
+    The share of the signed ranks in favour of the first method minus the share in favour of the second; 1 if the
+    first is better on every case.
 
     Parameters
     ----------
     first, second : arrays of shape (n_cases,)
-        Paired; pairs with a nan are left out, equal pairs count for nobody.
+        Paired; pairs with a nan and ties are left out.
     lower_is_better : bool, default=False
         Whether the metric is a loss.
 
@@ -354,7 +353,7 @@ def rank_biserial(first: ArrayLike, second: ArrayLike, *, lower_is_better: bool 
 
 
 def advantage(first: ArrayLike, second: ArrayLike, lower_is_better: bool) -> FloatArray:
-    """Return by how much the first is better; what is only rounding is zero."""
+    """Return by how much the first is better; rounding errors become zero."""
     gain = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     gain = np.where(np.abs(gain) <= SAME, 0.0, gain)
     return -gain if lower_is_better else gain
@@ -368,7 +367,7 @@ def _table(values: ArrayLike) -> FloatArray:
 
 
 def known_values(values: ArrayLike) -> FloatArray:
-    """Return what is not nan."""
+    """Return the values that are not nan."""
     numbers = np.asarray(values, dtype=float)
     return np.asarray(numbers[~np.isnan(numbers)])
 
@@ -377,7 +376,7 @@ def _ranks(values: ArrayLike, lower_is_better: bool) -> FloatArray:
     """Rank the methods of each complete case, 1 for the best."""
     table = _table(values)
     table = table[complete_cases(table)]
-    # Equal values that were summed in another order must not break a tie.
+    # Rounding errors must not break ties.
     table = np.round(table, 12)
     return np.asarray(stats.rankdata(table if lower_is_better else -table, axis=1))
 

@@ -1,4 +1,4 @@
-"""Read a store: its tables, the finished cells, how it was filled, and clear errors for files that are no store."""
+"""Read a store: its schema, the finished cells, and the plans and commands that filled it."""
 
 import contextlib
 import json
@@ -38,10 +38,10 @@ COLUMNS = (
     *("fit_seconds", "predict_seconds", "peak_mb"),
     *("seed", "pmlkit_version", "git_revision", "versions", "n_rows", "n_features", "n_labels"),
 )
-"""The columns of `load_cells`."""
+"""Columns of `load_cells`."""
 
 PLACE_COLUMNS = ("data", "noise", "ratio", "method", "params", "label")
-"""Those that say what a cell is called."""
+"""Columns that name a cell."""
 
 _TABLES = f"""
 CREATE TABLE runs (
@@ -67,11 +67,11 @@ CREATE INDEX cells_running ON cells (owner) WHERE status = 'running';
 
 
 class StoreFull(DataError):
-    """The disk is full; what was written before stands."""
+    """The disk is full; what was written before is kept."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty store; inside a transaction of the caller."""
+    """Create the tables of an empty store, inside a transaction of the caller."""
     for statement in filter(str.strip, _TABLES.split(";")):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -92,7 +92,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
     for statement in filter(str.strip, _TABLES.split(";")):
         words = statement.split()
-        # The exact text: its types and constraints are what the columns can be relied on for.
+        # The exact statement, because reading relies on its types and constraints.
         if words[1] == "TABLE" and made.get(words[2]) != statement.strip():
             raise DataError(
                 f"{str(path)!r} is a damaged store: its table {words[2]!r} is absent or not as pmlkit makes it. Run "
@@ -127,20 +127,20 @@ def _damaged(path: Path, reason: str) -> DataError:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """How a store was filled, so that it can be filled again.
+    """How a store was filled.
 
     Attributes
     ----------
     command : str
-        The command line, or the call, that started the run.
+        Command line that started the run; the plan if it was started from Python.
     plan : str
-        The plan, as TOML; `pmlkit.bench.parse_plan` reads it.
+        Plan as TOML; `pmlkit.bench.parse_plan` reads it.
     started, finished : str
-        Times in UTC; `finished` is None for a run that was interrupted or still goes on.
+        Times in UTC; `finished` is None for a run that was interrupted or is going on.
     jobs : int
-        Processes at once.
+        Number of processes.
     pmlkit_version, git_revision : str
-        The code.
+        Version of the code.
     """
 
     command: str
@@ -160,13 +160,13 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     path : str or path
         A store that `run` or `pmlkit bench` made; a run may be going on.
     superseded : bool, default=False
-        Return instead the cells that later runs replaced, because the code, the parameters or the data behind the
-        same words changed.
+        Return instead the cells that later runs replaced, because code, parameters or data of the same name
+        changed.
 
     Returns
     -------
     cells : DataFrame
-        One row a cell, in the order of the plan, with the columns `COLUMNS`. `status` is ``done`` or ``failed``; a
+        One row per cell, in the order of the plan, with the columns `COLUMNS`. `status` is ``done`` or ``failed``; a
         failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is ``own``.
 
     Examples
@@ -207,7 +207,7 @@ def _check_json(text: str, path: Path) -> None:
 
 
 def load_plan_facts(path: str | os.PathLike[str]) -> list[RunFacts]:
-    """Read how a store was filled.
+    """Read the plans and commands that filled a store.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _open_to_read(file: Path) -> sqlite3.Connection:
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError:
-        # In a folder that nothing can be written to, and so nobody else is writing.
+        # The folder is read-only, so that no other process writes.
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
     return connection

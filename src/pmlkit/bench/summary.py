@@ -1,4 +1,4 @@
-"""From cells to what a reader wants to know: tables, ranks, comparisons, costs, failures. No pictures, no HTML."""
+"""Summary of results: tables, ranks, comparisons, costs and failures, as plain data."""
 
 import json
 import math
@@ -23,6 +23,7 @@ from pmlkit.bench.statistics import (
     rank_groups,
     wilcoxon_holm,
 )
+from pmlkit.exceptions import DataError
 
 __all__ = [
     "Comparison",
@@ -48,11 +49,11 @@ class Ranking:
         Mean ranks, nan for the methods left out.
     test : Friedman
     distance : float
-        Mean ranks that differ by less do not differ significantly.
+        Critical distance of mean ranks.
     groups : tuple of tuples of int
         Methods that do not differ significantly, see :func:`~pmlkit.bench.statistics.rank_groups`.
     left_out : tuple of str
-        Methods without a result in more than half of the cases: with them there would be too few complete cases.
+        Methods without a result in more than half of the cases, which would leave too few complete cases.
     """
 
     ranks: FloatArray
@@ -64,15 +65,15 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference method against one rival, by one metric.
+    """Comparison of the reference method with one rival, by one metric.
 
     Attributes
     ----------
     rival : str
     wins, ties, losses : int
-        Of the reference, in paired t-tests within the cases.
+        Of the reference, in paired t-tests within cases.
     p_value : float
-        Wilcoxon's signed-rank test over cases, adjusted by Holm for the number of rivals.
+        Wilcoxon's signed-rank test over cases, adjusted by Holm's method for the number of rivals.
     effect : float
         Rank-biserial, from -1 (worse on every case) to 1 (better on every case).
     difference : float
@@ -92,16 +93,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """Everything about one metric; arrays have the shape (n_cases, n_methods).
+    """Summary of one metric; arrays have the shape (n_cases, n_methods).
 
     Attributes
     ----------
     metric : MetricInfo
     mean, deviation : array
     best : array of bool
-        Whether no method has a better mean, by three decimals.
+        Whether no method has a better mean, to three decimals.
     outcome : array of int
-        1 where the reference is significantly better than the method in this case, -1 where it is worse.
+        1 if the reference is significantly better than the method in this case, -1 if it is worse.
     ranking : Ranking
     comparisons : tuple of Comparison
         In the order of the methods, without the reference.
@@ -118,7 +119,7 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a method needs: medians over its finished cells."""
+    """Cost of a method: medians over its finished cells."""
 
     method: str
     fit_seconds: float
@@ -140,7 +141,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """The size of a data set."""
+    """Size of a data set."""
 
     data: str
     n_rows: int | None
@@ -151,7 +152,7 @@ class DatasetFacts:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report tells.
+    """Summary of a store.
 
     Attributes
     ----------
@@ -159,7 +160,7 @@ class Summary:
     methods : tuple of str
         Best mean rank first.
     reference : str
-        The method that the others are compared with.
+        Method that the others are compared with.
     metrics : tuple of MetricSummary
     costs : tuple of Cost
         In the order of the methods.
@@ -168,10 +169,10 @@ class Summary:
     parameters : dict of str to str
         The parameters of each method, as JSON.
     versions : dict of str to tuple of str
-        What made the results: pmlkit, its git revision, Python and the libraries, each with all versions found.
+        Versions of pmlkit, of its git revision, Python and the libraries, all that occur.
     n_cells, n_repeats : int
     level : float
-        Of all tests.
+        Significance level of all tests.
     """
 
     cases: tuple[Case, ...]
@@ -189,21 +190,21 @@ class Summary:
 
     @property
     def main(self) -> MetricSummary:
-        """The metric that orders the methods: average precision, or the first there is."""
+        """The metric that orders the methods: average precision if there is one, else the first."""
         return next((one for one in self.metrics if one.metric.key == _MAIN), self.metrics[0])
 
 
 def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float = 0.05) -> Summary:
-    """Work out everything that a report tells.
+    """Summarise cells.
 
     Parameters
     ----------
     cells : DataFrame
         One row per cell, see :func:`pmlkit.bench.store.load_cells`.
     reference : str, optional
-        The method to compare the others with; by default the one with the best mean rank by average precision.
+        Method to compare the others with; by default the one with the best mean rank by average precision.
     level : float, default=0.05
-        Of all tests.
+        Significance level of all tests.
 
     Returns
     -------
@@ -211,8 +212,10 @@ def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float
 
     Raises
     ------
+    DataError
+        If no cell has finished.
     ValueError
-        If no cell has finished, or there is no such method.
+        If there is no such method.
 
     Examples
     --------
@@ -231,7 +234,7 @@ def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float
     (('PMLLFC', 'MLkNN'), array([1., 2.]))
     """
     if not (cells["status"] == "done").any():
-        raise ValueError(f"None of the {len(cells)} cells has finished, so there is nothing to report.")
+        raise DataError(f"None of the {len(cells)} cells has finished, so there is nothing to report.")
     cells = cells.assign(name=method_names(cells)).drop_duplicates(CELL, keep="last")
     results = collect(cells)
     metrics = results.metrics()
@@ -311,7 +314,7 @@ def _summarize_metric(results: Results, metric: MetricInfo, reference: int, leve
 
 
 def best_of_rows(mean: FloatArray, metric: MetricInfo) -> BoolArray:
-    """Tell where no method is better, by the three decimals that are shown."""
+    """Return where no method is better, to the three decimals that are shown."""
     shown = np.round(-mean if metric.lower_is_better else mean, 3)
     top = np.where(np.isnan(shown), -np.inf, shown).max(axis=1, keepdims=True, initial=-np.inf)
     return np.asarray(shown == top)

@@ -16,6 +16,7 @@ from pmlkit._arrays import as_csr, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
+from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import judge
 from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
@@ -44,6 +45,7 @@ def clean(
     label_names: Sequence[str] | None = None,
     row_names: Sequence[Any] | None = None,
     media: Any = None,
+    verified: Any = None,
     on_fit: Callable[[Any], Any] = lambda model: None,
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
@@ -77,6 +79,9 @@ def clean(
         How the rows are called in reasons and reports; by default by their number.
     media : array of uint8 images or sequence of texts, optional
         What a person sees of each row, for the report.
+    verified : Answers, DataFrame, path of a CSV file or audit, optional
+        Answers of people, with the columns ``row`` (or ``id``, as in `row_names`), ``label`` and ``answer`` ("wrong",
+        "right" or "unsure"): wrong ones are removed, right ones stay, and doubts of the others are learned from them.
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
 
@@ -164,7 +169,7 @@ def clean(
     if len(judged) < n_labels:
         scores = np.tile((count / n_rows).astype(np.float32), (n_rows, 1))
         scores[:, judged] = evidence.scores
-    return CleaningResult(
+    result = CleaningResult(
         X=X,
         Y=candidates,
         doubt=doubt,
@@ -181,6 +186,7 @@ def clean(
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )
+    return result if verified is None else with_answers(result, verified)
 
 
 def _validated(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -64,6 +64,11 @@ class Estimate(float):
     __str__ = __repr__
 
     @property
+    def value(self) -> float:
+        """The value as a plain float."""
+        return float(self)
+
+    @property
     def rate(self) -> float:
         """The value as a plain float."""
         return float(self)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pmlkit._typing import BoolArray
+from pmlkit.cleaning.audit.answers import UNKNOWN, WRONG
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.result import CleaningResult
@@ -21,11 +22,14 @@ def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: 
     """Return which candidates can be removed, see `CleaningResult.removable`."""
     if not 0 < precision <= 1:
         raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
-    removed = np.zeros(result.Y.nnz, dtype=bool)
+    known = result.known
+    removed = np.zeros(result.Y.nnz, dtype=bool) if known is None else known == WRONG
     if _n_labelled(result) < _LEAST_ROWS or result.sure_mistakes < _LEAST_MISTAKES:
         return removed
     doubt = result.doubt_at(result.sure_mistakes)
     cells = result.order[doubt[result.order] > _DOUBTFUL]
+    if known is not None:
+        cells = cells[known[cells] == UNKNOWN]
     cells = cells[~np.isin(result.Y.indices[cells], result.kept_labels)]
     if keep_at_least_one:
         cells = cells[~result.is_best_of_row[cells]]
@@ -35,8 +39,10 @@ def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: 
     return removed
 
 
-def advice(result: "CleaningResult", n_removed: int, precision: float, table: str = "") -> str:
+def advice(result: "CleaningResult", removed: BoolArray, precision: float, table: str = "") -> str:
     """Say what can be removed, or why nothing can be and what to do."""
+    # What a person called wrong is gone for certain.
+    n_removed = int((removed if result.known is None else removed & (result.known != WRONG)).sum())
     review = f"pmlkit review {table}".strip()
     ask = f"About 300 answers of a person would tell: {review}"
     if n_removed:

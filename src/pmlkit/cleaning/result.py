@@ -81,6 +81,10 @@ class CleaningResult:
     calibrated : bool
         Whether the estimates were calibrated for this kind of evidence; for any but `ClearPML` they were not, and
         the intervals are wider.
+    known : array aligned with ``Y.data``, or None
+        What the answers given as ``verified`` say of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
+    before_answers : CleaningResult or None
+        The result without those answers.
 
     Examples
     --------
@@ -109,6 +113,8 @@ class CleaningResult:
     sure_mistakes: float = field(repr=False)
     predicted_labels: BoolArray = field(repr=False)
     calibrated: bool = True
+    known: IntArray | None = field(default=None, repr=False)
+    before_answers: "CleaningResult | None" = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         rate = self.noise_rate_.overall
@@ -340,7 +346,8 @@ class CleaningResult:
         Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
         is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
         bound of their share is 25 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
-        all theirs.
+        all theirs. What a person called wrong (``verified``) always goes, even a row's only label; what was called
+        right, or unsure, stays.
 
         Parameters
         ----------
@@ -369,8 +376,8 @@ class CleaningResult:
         >>> clean(strips.X, strips.Y).advice()
         'Nothing is removed unseen: 300 labelled rows are too few to tell (1,000 are needed). ...'
         """
-        n_removed = int(self.removable(precision=precision, keep_at_least_one=keep_at_least_one).sum())
-        return removal.advice(self, n_removed, precision, table)
+        removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
+        return removal.advice(self, removed, precision, table)
 
     @cached_property
     def is_best_of_row(self) -> BoolArray:

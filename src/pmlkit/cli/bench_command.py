@@ -1,4 +1,4 @@
-"""The command ``bench``: run methods on data sets, and keep the results."""
+"""The command ``bench``: run methods on data sets, and store the results."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_PLAN, _RUN = "What is run", "How it is run"
+_PLAN, _RUN = "What to run", "How to run it"
 _SHOWN_REASONS = 10
 
 
@@ -26,7 +26,9 @@ def bench(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]", help="A plan in TOML, instead of the words below; see docs/bench.md.", show_default=False
+            metavar="[PLAN]",
+            help="A plan in TOML, instead of options; see docs/bench.md.",
+            show_default=False,
         ),
     ] = None,
     data: Annotated[
@@ -45,7 +47,7 @@ def bench(
             "--methods",
             "-m",
             metavar="NAMES",
-            help="See `pmlkit methods`; module:Class for one of your own. \\[default: all]",
+            help="Names listed by `pmlkit methods`; module:Class for a class of your own. \\[default: all]",
             rich_help_panel=_PLAN,
         ),
     ] = None,
@@ -55,7 +57,7 @@ def bench(
             "--param",
             "-p",
             metavar="METHOD.KEY=VALUES",
-            help="A parameter of a method; several values with commas between make a grid.",
+            help="A parameter of a method; several values, separated by commas, make a grid.",
             rich_help_panel=_PLAN,
         ),
     ] = None,
@@ -63,8 +65,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="RATIOS",
-            help="False candidates per true label; own: the candidates that a data set has itself. "
-            "\\[default: own,0.5]",
+            help="False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]",
             rich_help_panel=_PLAN,
         ),
     ] = None,
@@ -79,51 +80,53 @@ def bench(
         typer.Option(metavar="N", help="Random splits of each data set. \\[default: 10]", rich_help_panel=_PLAN),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Where all seeds come from. \\[default: 0]", rich_help_panel=_PLAN)
+        int | None, typer.Option(metavar="S", help="Random seed. \\[default: 0]", rich_help_panel=_PLAN)
     ] = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
             metavar="",
-            help="Choose among the values of --param inside the training rows, by the candidates alone.",
+            help="Tune over the values of --param on the training rows, scored on the candidates.",
             rich_help_panel=_PLAN,
         ),
     ] = False,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="PATH", help="The store; what it has is not run again.", rich_help_panel=_RUN
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="The store; what it has is not run again.",
+            rich_help_panel=_RUN,
         ),
     ] = Path("results.sqlite"),
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", metavar="N", help="Processes at once.", min=1, rich_help_panel=_RUN)
+        int, typer.Option("--jobs", "-j", metavar="N", help="Number of processes.", min=1, rich_help_panel=_RUN)
     ] = 1,
     dask: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://HOST:PORT; or local.", rich_help_panel=_RUN),
+        typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.", rich_help_panel=_RUN),
     ] = None,
     max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="A cell that takes longer has failed.", rich_help_panel=_RUN)
+        float, typer.Option(metavar="S", help="Time limit per cell.", rich_help_panel=_RUN)
     ] = 3600.0,
     max_mb: Annotated[
         float | None,
         typer.Option(
             metavar="MB",
-            help="A cell that needs more memory has failed. \\[default: the machine's, shared out over the jobs]",
+            help="Memory limit per cell. \\[default: an equal share of the machine's per job]",
             rich_help_panel=_RUN,
         ),
     ] = None,
     retry_failed: Annotated[
         bool,
-        typer.Option(
-            "--retry-failed", metavar="", help="Run the cells again that failed before.", rich_help_panel=_RUN
-        ),
+        typer.Option("--retry-failed", metavar="", help="Run cells again that failed before.", rich_help_panel=_RUN),
     ] = False,
 ) -> None:
-    """Compare methods: data sets x noise x methods x repeats, into a store that a later run completes.
+    """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
 
-    Without a plan and without --data, the last plan of the store goes on.
+    Without a plan and without --data, it continues the last plan of the store.
     """
     from pmlkit.bench import PlanError, run
     from pmlkit.cli.bench_progress import Display
@@ -132,7 +135,7 @@ def bench(
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
     given = {key: value for key, value in words.items() if value is not None}
     if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # where module:Class is looked for
+        sys.path.insert(0, str(Path.cwd()))  # for module:Class
     try:
         chosen = _plan(plan, given, out)
         summary = run(
@@ -171,7 +174,7 @@ def _plan(file: Path | None, given: dict[str, Any], out: Path) -> "Plan":
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a `Plan` from what was typed."""
+    """Return the arguments of a `Plan` for the options."""
     from pmlkit.methods import all_methods
 
     names = _split(given["methods"]) if "methods" in given else list(all_methods())
@@ -235,6 +238,6 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
         shown += ["", table]
         say(
             "warning",
-            f"{summary.n_failed:,} cells failed; --retry-failed runs them again, with other budgets if you like.",
+            f"{summary.n_failed:,} cells failed; --retry-failed runs them again.",
         )
     emit({key.replace(" ", "_"): value for key, value in facts.items()}, *shown, as_json=common.json)

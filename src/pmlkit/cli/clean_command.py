@@ -96,8 +96,8 @@ def clean(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Out-of-sample probabilities of a model of your own (.npy, .npz, Parquet), one column per label: as the "
-            "label columns, sets by name, or any order with named columns. They judge instead of a method.",
+            help="Out-of-sample probabilities of a model of your own (.npy, .npz, Parquet), one column per label: as "
+            "the label columns, sets by name, or any order with named columns. They judge instead of a method.",
         ),
     ] = None,
     every_row_has_a_label: Annotated[

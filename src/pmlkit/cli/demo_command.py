@@ -123,14 +123,14 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
     n_false, n_candidates = int(cleaning["n_false_candidates"]), int(cleaning["n_candidates"])
     n_wrong = sum(suspect.is_wrong for suspect in found.suspects)
     OUT.print(
-        f"{n_rows:,} pictures of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
+        f"{n_rows:,} images of 2 to 4 handwritten digits. Each is labelled with the digits that it shows and "
         "with about as many that only look like them. Four methods learn from these candidate labels; none is "
         "told which are false.",
         "",
-        heading(f"Predicting {n_rows - n_train:,} new pictures, measured against the truth"),
+        heading(f"Predicting {n_rows - n_train:,} new images, evaluated against the truth"),
         comparison({name: method.metrics for name, method in found.methods.items()}, FIVE),
         "",
-        heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training pictures"),
+        heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training images"),
         comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),
         "",
         heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),

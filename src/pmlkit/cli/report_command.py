@@ -17,7 +17,7 @@ __all__ = ["report"]
 def report(
     common: Common,
     store: Annotated[
-        Path, typer.Argument(metavar="STORE", help="What `pmlkit bench` wrote, .sqlite.", show_default=False)
+        Path, typer.Argument(metavar="STORE", help="SQLite file that `pmlkit bench` wrote.", show_default=False)
     ],
     output: Annotated[
         Path | None,
@@ -25,30 +25,30 @@ def report(
             "--output",
             "-o",
             metavar="PATH",
-            help="The file to write. \\[default: report.html; with --latex or --csv, standard output]",
+            help="File to write. \\[default: report.html; with --latex or --csv, standard output]",
             show_default=False,
         ),
     ] = None,
     latex: Annotated[
-        bool, typer.Option("--latex", metavar="", help="Tables for a paper instead of the page (booktabs).")
+        bool, typer.Option("--latex", metavar="", help="LaTeX tables (booktabs) instead of the page.")
     ] = False,
     csv: Annotated[
         bool,
         typer.Option(
             "--csv",
             metavar="",
-            help="Means and deviations without times, sorted: two runs of one plan give the same bytes.",
+            help="Means and standard deviations, without times: two runs of one plan give the same bytes.",
         ),
     ] = False,
     against: Annotated[
         str | None,
         typer.Option(
             metavar="METHOD",
-            help="The method to compare the others with. \\[default: the best]",
+            help="Method to compare the others with. \\[default: the best]",
             show_default=False,
         ),
     ] = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="The heading of the page.")] = "Benchmark report",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the page.")] = "Benchmark report",
     force: Force = False,
 ) -> None:
     """Report the results of a benchmark: one page with tables, tests and charts that opens without a network."""

@@ -1,4 +1,4 @@
-"""Data in: the data set, file formats, noise, splits and data that needs no file."""
+"""Data sets: reading and writing files, artificial noise, splits, and data that needs no file."""
 
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.digits import load_digit_strips

@@ -1,4 +1,4 @@
-"""How false labels are drawn: evenly without a dense table, or by weight in blocks of rows."""
+"""Drawing false labels: uniformly without a dense table, or by weight in blocks of rows."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -27,14 +27,14 @@ _PENALTY = 0.2  # ridge penalty per row, for features of unit variance
 
 
 def draw_uniform(T: CSR, counts: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Draw ``counts[i]`` distinct absent labels of each row `i`, all alike; return their rows and labels."""
-    n_rows, n_labels = T.shape
+    """Draw ``counts[i]`` distinct absent labels of each row `i` uniformly; return their rows and labels."""
+    n_samples, n_labels = T.shape
     n_true = np.diff(T.indptr)
     rows, ranks = draw_distinct(n_labels - n_true, counts, rng)
     # The r-th absent label is r plus the number of true labels before it. Of a row's sorted true labels t_0 < t_1 < ...
     # exactly those with t_j - j <= r come before; adding a multiple of q per row makes one sorted list of them all.
     before = T.indices.astype(np.int64) - (np.arange(T.nnz) - np.repeat(T.indptr[:-1], n_true))
-    before += np.repeat(np.arange(n_rows, dtype=np.int64), n_true) * n_labels
+    before += np.repeat(np.arange(n_samples, dtype=np.int64), n_true) * n_labels
     n_before = np.searchsorted(before, rows * n_labels + ranks, side="right") - T.indptr[rows]
     return rows, ranks + n_before
 
@@ -42,8 +42,8 @@ def draw_uniform(T: CSR, counts: IntArray, rng: np.random.Generator) -> tuple[In
 def draw_distinct(sizes: IntArray, counts: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Draw ``counts[g]`` distinct numbers below ``sizes[g]`` for each group `g`; return groups and numbers.
 
-    Repeats are thrown away and drawn again. No number is treated unlike another, so every set of
-    the right size is as likely as any other. Memory is that of the answer.
+    Repeats are discarded and drawn again, so every set of the right size is equally likely. Memory is
+    proportional to the answer.
     """
     # Where more than half is wanted, the rest is drawn: repeats stay rare.
     is_most = 2 * counts > sizes
@@ -76,9 +76,9 @@ def draw_weighted(
 ) -> tuple[IntArray, IntArray]:
     """Draw distinct absent labels of each row one after the other by weight; return their rows and labels.
 
-    An exponential waiting time of rate w for each label: the labels that ring first are such a
-    draw. The stream of random numbers runs on from block to block, so the size of the blocks
-    does not show in the result.
+    Each label gets an exponential waiting time of rate w, and those with the shortest times are
+    drawn. The stream of random numbers continues from block to block, so the result does not
+    depend on the size of the blocks.
     """
     touched = np.flatnonzero(counts)
     n_labels = T.shape[1]
@@ -134,10 +134,10 @@ def _by_true_labels(T: CSR, table: FloatArray) -> Callable[[IntArray], FloatArra
 
 def _by_model(T: CSR, X: Features, rng: np.random.Generator) -> Callable[[IntArray], FloatArray]:
     """Weigh a label by its probability under a linear model fitted on rows of the other half."""
-    n_rows = T.shape[0]
-    order = rng.permutation(n_rows)
-    half = np.empty(n_rows, dtype=np.int64)
-    half[order] = np.arange(n_rows) % 2
+    n_samples = T.shape[0]
+    order = rng.permutation(n_samples)
+    half = np.empty(n_samples, dtype=np.int64)
+    half[order] = np.arange(n_samples) % 2
     seed = int(rng.integers(2**31))
     models = []
     for number in range(2):
@@ -156,16 +156,16 @@ def _by_model(T: CSR, X: Features, rng: np.random.Generator) -> Callable[[IntArr
 
 def _fit_linear(X: Features, T: CSR, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the coefficients and intercept of a ridge regression of the labels on standardised features."""
-    n_rows, n_features = X.shape
-    if n_rows == 0:
+    n_samples, n_features = X.shape
+    if n_samples == 0:
         return np.zeros((n_features, T.shape[1])), np.zeros(T.shape[1])
     back = None
     if n_features > _MAX_FEATURES:
-        directions = randomized_svd(X, min(_N_COMPONENTS, n_rows), random_state=seed)[2]
+        directions = randomized_svd(X, min(_N_COMPONENTS, n_samples), random_state=seed)[2]
         X, back = X @ directions.T, directions.T
     dense = sparse.csr_array(X).toarray() if sparse.issparse(X) else np.asarray(X)
     scale = dense.std(axis=0)
     scale[scale == 0] = 1
-    ridge = Ridge(alpha=_PENALTY * n_rows).fit(dense / scale, T.toarray().astype(np.float64))
+    ridge = Ridge(alpha=_PENALTY * n_samples).fit(dense / scale, T.toarray().astype(np.float64))
     coef = ridge.coef_.reshape(T.shape[1], -1).T / scale[:, None]
     return coef if back is None else back @ coef, ridge.intercept_

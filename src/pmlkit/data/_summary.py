@@ -18,11 +18,11 @@ def count_duplicate_rows(X: Features) -> int:
 
 def count_constant_features(X: Features) -> int:
     """Return how many columns hold one value only; needs no memory for columns without stored values."""
-    n_rows, n_features = X.shape
+    n_samples, n_features = X.shape
     if not sparse.issparse(X):
         return int((X.min(axis=0) == X.max(axis=0)).sum()) if n_features else 0
     used, counts = np.unique(X.indices, return_counts=True)
-    full = used[counts == n_rows]
+    full = used[counts == n_samples]
     # A column with values in some rows only is not constant; one with values in all may be.
-    values = X[:, full].data.reshape(n_rows, len(full))
+    values = X[:, full].data.reshape(n_samples, len(full))
     return int(n_features - len(used) + (values.min(axis=0) == values.max(axis=0)).sum())

@@ -1,4 +1,4 @@
-"""The data set that every room of pmlkit passes on: features, candidate labels and, where known, the truth."""
+"""The data set: features, candidate labels and, where known, true labels."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -20,21 +20,22 @@ __all__ = ["PMLDataset"]
 
 
 class PMLDataset:
-    """Rows with features and candidate labels, checked once and never changed afterwards.
+    """Rows with features and candidate labels, validated once and immutable.
 
     Parameters
     ----------
-    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+    X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
         Features, all finite. Becomes a read-only float array, or a ``csr_array`` where `X` is
         sparse; float32 and float64 are kept. May have no column at all.
-    Y : array-like, sparse matrix or DataFrame of shape (n_rows, n_labels)
-        Indicator of 0/1 of the candidate labels. Becomes a ``csr_array`` of uint8 with sorted
-        indices and no stored zeros. (Cast it before ``Y.T @ Y``: uint8 wraps around at 256.)
-    truth : same kinds as `Y`, optional
-        Indicator of the true labels, a subset of the candidates.
+    Y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels), or names per row
+        The candidate labels: an indicator of 0/1, or a list (Series, object array) of label names per
+        row. Becomes a ``csr_array`` of uint8 with sorted indices and no stored zeros. (Cast it before
+        ``Y.T @ Y``: uint8 wraps around at 256.)
+    truth : same formats as `Y`, optional
+        The true labels, a subset of the candidates.
     feature_names, label_names : sequence of str, optional
-        Distinct names; by default the columns of a DataFrame, else ``feature_0`` and ``label_0``
-        onwards.
+        Distinct names; by default the columns of a DataFrame or the sorted names per row, else
+        ``feature_0`` and ``label_0`` onwards.
     media : ndarray of uint8 of shape (n, h, w) or (n, h, w, 3), or sequence of n str, optional
         What a person sees of each row: an image or a text.
     ids : sequence of n int or str, optional
@@ -54,7 +55,7 @@ class PMLDataset:
 
     Examples
     --------
-    >>> from pmlkit.data.dataset import PMLDataset
+    >>> from pmlkit.data import PMLDataset
     >>> data = PMLDataset([[0.1], [0.7]], [[1, 1, 0], [0, 0, 1]], truth=[[1, 0, 0], [0, 0, 1]], name="tiny")
     >>> data
     PMLDataset 'tiny': 2 rows, 1 feature (dense float64), 3 labels, 1.50 candidates and 1.00 true labels per row
@@ -141,7 +142,7 @@ class PMLDataset:
     @property
     def Y(self) -> CSR:
         """Candidate labels, read-only."""
-        # A csr_array can be given new parts even if the old ones are read-only: hand out a shell of its own.
+        # The attributes of a csr_array can be replaced even if the old ones are read-only: return a new csr_array.
         return copy.copy(self._y)
 
     @property
@@ -152,7 +153,7 @@ class PMLDataset:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """One name per feature."""
-        # Made on demand: hashed features come in hundreds of millions without names.
+        # Made on demand: hashed features can be hundreds of millions, without names.
         return self._feature_names or tuple(f"feature_{j}" for j in range(self.n_features))
 
     @property
@@ -162,12 +163,12 @@ class PMLDataset:
 
     @property
     def has_feature_names(self) -> bool:
-        """Whether the features have names of their own (not just numbers)."""
+        """Whether the features have names other than the default ones."""
         return self._feature_names is not None
 
     @property
     def has_label_names(self) -> bool:
-        """Whether the labels have names of their own (not just numbers)."""
+        """Whether the labels have names other than the default ones."""
         return self._label_names is not None
 
     @property
@@ -210,7 +211,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> PMLDataset([[1.0]], [[1]]).replace(name="one").name
         'one'
         """
@@ -226,7 +227,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> data = PMLDataset([[1.0], [2.0], [3.0]], [[1], [0], [1]], ids=["a", "b", "c"])
         >>> data.subset(slice(1, None)).ids
         ('b', 'c')
@@ -261,8 +262,8 @@ class PMLDataset:
     ) -> "PMLDataset":
         """Return the data set with false candidates added to its true labels.
 
-        The starting point is the truth where it is known (candidates there are are dropped), else
-        the candidates, which then become the truth.
+        Noise is added to the truth where it is known (present candidates are dropped), else to the
+        candidates, which then become the truth.
 
         Parameters
         ----------
@@ -273,7 +274,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> clean = PMLDataset([[1.0], [2.0]], [[1, 0, 0, 0], [0, 1, 0, 1]])
         >>> noisy = clean.with_noise(1.0, random_state=0)
         >>> noisy.Y.sum(axis=1).tolist(), noisy.truth.sum(axis=1).tolist()
@@ -293,7 +294,7 @@ class PMLDataset:
         )
 
     def describe(self) -> dict[str, int | float | None]:
-        """Return the counts a person asks first, as plain numbers; None where the truth is unknown.
+        """Return summary counts as plain numbers; None where the truth is unknown.
 
         Returns
         -------
@@ -306,7 +307,7 @@ class PMLDataset:
 
         Examples
         --------
-        >>> from pmlkit.data.dataset import PMLDataset
+        >>> from pmlkit.data import PMLDataset
         >>> facts = PMLDataset([[1, 0], [1, 0]], [[1, 0], [0, 0]]).describe()
         >>> facts["density"], facts["candidate_cardinality"], facts["true_cardinality"]
         (0.5, 0.5, None)
@@ -372,7 +373,7 @@ class PMLDataset:
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Return what can be said of the data set without work that grows with its columns."""
+        """Return short descriptions whose cost does not grow with the number of columns."""
         kind = f"{'CSR' if sparse.issparse(self._x) else 'dense'} {self._x.dtype}"
         labels = f"{self._y.nnz / self.n_rows:.2f} candidates"
         if self._truth is None:

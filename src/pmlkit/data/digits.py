@@ -1,4 +1,4 @@
-"""Digit strips: the embedded data set, real pixels that a person can look at."""
+"""Digit strips: the embedded data set, images of real handwritten digits."""
 
 from typing import get_args
 
@@ -63,7 +63,7 @@ def load_digit_strips(
 
     Examples
     --------
-    >>> from pmlkit.data.digits import load_digit_strips
+    >>> from pmlkit.data import load_digit_strips
     >>> data = load_digit_strips(50)
     >>> data.X.shape, data.media.shape
     ((50, 64), (50, 10, 42))

@@ -1,8 +1,8 @@
-"""False candidates put on purpose into true labels, for benchmarks whose right answer is known.
+"""Artificial noise: false candidates added to true labels, for benchmarks with a known truth.
 
-Two questions are kept apart. *How many* false labels does a row get: a ratio of its true labels
-(with a choice of rounding), a fixed number of candidates, or a fixed number of extra labels.
-*Which* ones: any, those that go with the row's true labels, or those that a model confuses.
+Two choices are independent. *How many* false labels a row gets: a ratio of its true labels (with a
+choice of rounding), a fixed number of candidates, or a fixed number of extra labels. *Which* ones:
+any, those that co-occur with the row's true labels, or those that a model confuses.
 """
 
 import logging
@@ -41,26 +41,26 @@ def add_noise(
 
     Parameters
     ----------
-    truth : array, sparse array or DataFrame of shape (n_rows, n_labels)
+    truth : array, sparse array or DataFrame of shape (n_samples, n_labels)
         Indicator of 0/1 of the true labels.
     ratio : float or None
         False candidates per true label: 0.5 is the papers' 50 %. A row with two true labels gets
         one false one on average; a row with no true label gets none. Give None with
         `avg_candidates` or `extra_labels`.
     kind : {"uniform", "correlated", "confusable"}, default="uniform"
-        Which labels. ``uniform``: any absent label, all alike. ``correlated``: in proportion to
+        Which labels. ``uniform``: any absent label with equal probability. ``correlated``: in proportion to
         how often a label occurs together with the row's true labels. ``confusable``: in
         proportion to what a model of the truth finds plausible for the row's features `X`, or
         to the table `confusion`.
     rounding : {"stochastic", "ceil", "round", "floor", "global"}, default="stochastic"
         What becomes of the fraction in ``ratio * (number of true labels)`` of a row.
-        ``stochastic`` takes the floor and tosses a coin for the fraction; ``global`` fixes the
+        ``stochastic`` takes the floor and rounds up with the probability of the fraction; ``global`` fixes the
         total, ``round(ratio * truth.sum())`` cells drawn over the whole matrix. These two
         reach the ratio asked for. ``ceil``, ``round`` (halves up) and ``floor`` do not where
         rows have few labels: with one true label, 10 % is always 1, 0 and 0 false ones.
     random_state : int, Generator, RandomState or None, default=None
         Seed; the same seed gives the same candidates.
-    X : array, sparse array or DataFrame of shape (n_rows, n_features), optional
+    X : array, sparse array or DataFrame of shape (n_samples, n_features), optional
         Features, for ``kind="confusable"``.
     confusion : array of shape (n_labels, n_labels), optional
         For ``kind="confusable"`` instead of `X`: how easily label `j` (row) is mistaken for
@@ -75,7 +75,7 @@ def add_noise(
 
     Returns
     -------
-    candidates : csr_array of uint8, shape (n_rows, n_labels)
+    candidates : csr_array of uint8, shape (n_samples, n_labels)
         The true labels and the false ones.
 
     See Also
@@ -95,7 +95,7 @@ def add_noise(
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.data.noise import add_noise
+    >>> from pmlkit.data import add_noise
     >>> truth = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
     >>> candidates = add_noise(truth, 1.0, random_state=0)
     >>> candidates.sum(axis=1).tolist()
@@ -144,7 +144,7 @@ def noise_report(truth: Any, Y: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    truth, Y : array, sparse array or DataFrame of shape (n_rows, n_labels)
+    truth, Y : array, sparse array or DataFrame of shape (n_samples, n_labels)
         Indicators of the true and of the candidate labels, the first a subset of the second.
 
     Returns
@@ -156,7 +156,7 @@ def noise_report(truth: Any, Y: Any) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from pmlkit.data.noise import noise_report
+    >>> from pmlkit.data import noise_report
     >>> noise_report([[1, 0, 0], [0, 1, 0]], [[1, 1, 1], [0, 1, 0]])
     {'false_candidates': 2, 'ratio': 1.0, 'rows_touched': 1, 'false_per_label': array([0, 1, 1])}
     """
@@ -213,9 +213,9 @@ def _counts_by_ratio(
     return counts
 
 
-def _counts_on_some_rows(n_rows: int, extra: int, fraction: float, rng: np.random.Generator) -> IntArray:
+def _counts_on_some_rows(n_samples: int, extra: int, fraction: float, rng: np.random.Generator) -> IntArray:
     if not 0 <= fraction <= 1:
         raise ValueError(f"row_fraction must be a share between 0 and 1, got {fraction}.")
-    counts = np.zeros(n_rows, dtype=np.int64)
-    counts[rng.permutation(n_rows)[: int(np.ceil(np.round(fraction * n_rows, 9)))]] = extra
+    counts = np.zeros(n_samples, dtype=np.int64)
+    counts[rng.permutation(n_samples)[: int(np.ceil(np.round(fraction * n_samples, 9)))]] = extra
     return counts

@@ -1,4 +1,4 @@
-"""Rows for training and rows for testing: the papers' random split, and folds that share out every label evenly."""
+"""Random train-test splits as in the papers, and folds stratified by label."""
 
 import logging
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def train_test_rows(n: int, *, test_size: float = 0.2, random_state: RandomState
 
     Examples
     --------
-    >>> from pmlkit.data.splits import train_test_rows
+    >>> from pmlkit.data import train_test_rows
     >>> train, test = train_test_rows(10, random_state=0)
     >>> len(train), len(test)
     (8, 2)
@@ -56,7 +56,7 @@ class StratifiedLabelKFold(BaseCrossValidator):
 
     Iterative stratification [1]_: the label with the fewest rows left is shared out first,
     each of its rows going to the fold that holds the fewest of that label (then to the
-    smallest fold, then by lot). Rare labels thus reach as many folds as they can, which a
+    smallest fold, then at random). Rare labels thus reach as many folds as they can, which a
     random split does not promise. Rows without labels even out the sizes at the end.
 
     Parameters
@@ -64,14 +64,14 @@ class StratifiedLabelKFold(BaseCrossValidator):
     n_splits : int, default=5
         Number of folds, at least 2.
     shuffle : bool, default=True
-        Take the rows in random order and break ties by lot. Without it the answer depends on
+        Take the rows in random order and break ties at random. Without it the folds depend on
         the order of the rows only.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the shuffle; an int gives the same folds at every call of `split`.
 
     Notes
     -----
-    With `groups`, a group (a patient, a document cut in pieces) is dealt as one lump, those
+    With `groups`, a group (a patient, a document cut in pieces) is assigned as a whole, those
     with the most rows of the label at hand first. Every label counts by its rows, so that the
     folds stay balanced in rows, as far as the sizes of the groups allow.
 
@@ -85,7 +85,7 @@ class StratifiedLabelKFold(BaseCrossValidator):
     Examples
     --------
     >>> import numpy as np
-    >>> from pmlkit.data.splits import StratifiedLabelKFold
+    >>> from pmlkit.data import StratifiedLabelKFold
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [1, 0], [0, 1], [0, 1]])
     >>> folds = StratifiedLabelKFold(n_splits=2, random_state=0)
     >>> [Y[test].sum(axis=0).tolist() for _, test in folds.split(Y, Y)]
@@ -105,7 +105,7 @@ class StratifiedLabelKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """Return the number of folds; the arguments are there for scikit-learn's sake."""
+        """Return the number of folds; the arguments are ignored."""
         return self.n_splits
 
     def split(self, X: object, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
@@ -114,10 +114,10 @@ class StratifiedLabelKFold(BaseCrossValidator):
         Parameters
         ----------
         X : object
-            Not looked at, except for its length.
-        y : array, sparse array or DataFrame of shape (n_rows, n_labels)
+            Only its length is used.
+        y : array, sparse array or DataFrame of shape (n_samples, n_labels)
             Indicator of 0/1 whose columns are to be balanced; one column may come as a vector.
-        groups : sequence of length n_rows, optional
+        groups : sequence of length n_samples, optional
             Rows of the same group all go to the same fold.
 
         Yields
@@ -135,21 +135,25 @@ class StratifiedLabelKFold(BaseCrossValidator):
             raise ValueError("y is missing: StratifiedLabelKFold balances labels and needs the indicator of 0/1.")
         y = np.asarray(y)[:, None] if np.ndim(y) == 1 and not sparse.issparse(y) else y
         Y = as_indicator(y, "y")
-        n_rows = Y.shape[0]
-        length = n_rows if X is None else X.shape[0] if hasattr(X, "shape") else len(X)  # type: ignore[arg-type]
-        if length != n_rows:
-            raise ValueError(f"X and y must have the same number of rows, got {length} and {n_rows}.")
+        n_samples = Y.shape[0]
+        length = n_samples if X is None else X.shape[0] if hasattr(X, "shape") else len(X)  # type: ignore[arg-type]
+        if length != n_samples:
+            raise ValueError(f"X and y must have the same number of rows, got {length} and {n_samples}.")
         if groups is None:
-            unit = np.arange(n_rows)
-            n_units, word = n_rows, "rows"
+            unit = np.arange(n_samples)
+            n_units, word = n_samples, "rows"
             counts = Y
         else:
             groups = np.asarray(groups)
-            if groups.shape != (n_rows,):
-                raise ValueError(f"groups must hold one value for each of the {n_rows} rows, got shape {groups.shape}.")
+            if groups.shape != (n_samples,):
+                raise ValueError(
+                    f"groups must hold one value for each of the {n_samples} rows, got shape {groups.shape}."
+                )
             names, unit = np.unique(groups, return_inverse=True)
             n_units, word = len(names), "groups"
-            member = sparse.csr_array((np.ones(n_rows, np.int64), (unit, np.arange(n_rows))), shape=(n_units, n_rows))
+            member = sparse.csr_array(
+                (np.ones(n_samples, np.int64), (unit, np.arange(n_samples))), shape=(n_units, n_samples)
+            )
             counts = (member @ Y.astype(np.int64)).tocsr()
         if self.n_splits > n_units:
             raise ValueError(f"n_splits={self.n_splits} is more than the {n_units} {word}: use fewer folds.")
@@ -159,7 +163,7 @@ class StratifiedLabelKFold(BaseCrossValidator):
 
 
 def _deal(counts: CSR, sizes: IntArray, n_folds: int, rng: np.random.Generator | None) -> IntArray:
-    """Deal units (rows, or groups of rows) to folds by iterative stratification.
+    """Assign units (rows, or groups of rows) to folds by iterative stratification.
 
     Parameters
     ----------
@@ -220,7 +224,7 @@ def _deal(counts: CSR, sizes: IntArray, n_folds: int, rng: np.random.Generator |
     rest = np.flatnonzero(fold < 0)
     rest = rest[np.lexsort((ranks[rest], -sizes[rest]))]
     fold[rest] = [place(unit, rows_held) for unit in rest.tolist()]
-    logger.debug("dealt %d units to folds of %s rows", n_units, rows_held)
+    logger.debug("assigned %d units to folds of %s rows", n_units, rows_held)
     return fold
 
 

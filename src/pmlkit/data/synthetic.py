@@ -1,4 +1,4 @@
-"""Made-up data with a known truth, of any size up to millions of rows."""
+"""Synthetic data with a known truth, of any size up to millions of rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ _WORD_SPREAD = 2.0  # how far labels differ in their words (standard deviation o
 
 
 def make_pml(
-    n_rows: int = 1000,
+    n_samples: int = 1000,
     n_features: int = 100,
     n_labels: int = 10,
     *,
@@ -38,7 +38,7 @@ def make_pml(
 
     Parameters
     ----------
-    n_rows, n_features, n_labels : int, default=1000, 100, 10
+    n_samples, n_features, n_labels : int, default=1000, 100, 10
         Sizes.
     cardinality : float, default=2.0
         Mean number of true labels of a labelled row, above 0 and below `n_labels`. From 1 on,
@@ -74,13 +74,13 @@ def make_pml(
 
     Examples
     --------
-    >>> from pmlkit.data.synthetic import make_pml
+    >>> from pmlkit.data import make_pml
     >>> make_pml(200, 20, 5, noise=1.0, random_state=0)
     PMLDataset 'synthetic': 200 rows, 20 features (dense float64), 5 labels, ...
     >>> make_pml(200, 5000, 5, density=0.01, random_state=0).X.dtype
     dtype('float32')
     """
-    for name, size in (("n_rows", n_rows), ("n_features", n_features), ("n_labels", n_labels)):
+    for name, size in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels)):
         if not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}.")
     if not 0 < cardinality < n_labels:
@@ -98,22 +98,22 @@ def make_pml(
     labels = _LabelModel.draw(n_labels, rank, cardinality, rng)
     features = (_DenseModel if density == 1 else _TextModel).draw(n_features, n_labels, rank, density, rng)
     X_blocks, T_blocks = [], []
-    for start in range(0, n_rows, _BLOCK_ROWS):
-        factors, truth = labels.rows(min(_BLOCK_ROWS, n_rows - start), rng)
+    for start in range(0, n_samples, _BLOCK_ROWS):
+        factors, truth = labels.rows(min(_BLOCK_ROWS, n_samples - start), rng)
         T_blocks.append(sparse.csr_array(truth, dtype=np.uint8))
         X_blocks.append(features.rows(factors, T_blocks[-1], rng))
     X: Any = np.concatenate(X_blocks) if density == 1 else sparse.vstack(X_blocks, format="csr")
     del X_blocks
     T = sparse.vstack(T_blocks, format="csr")
     if unlabelled:
-        T = _blank(T, rng.permutation(n_rows)[: round(unlabelled * n_rows)])
+        T = _blank(T, rng.permutation(n_samples)[: round(unlabelled * n_samples)])
     Y = add_noise(T, noise, kind, random_state=rng, X=X if kind == "confusable" else None)
-    # Nobody else holds these arrays: read-only ones are taken over as they are, not copied.
+    # No other reference exists: read-only arrays are used without a copy.
     for part in (X,) if density == 1 else (X.data, X.indices, X.indptr):
         part.flags.writeable = False
     seed = random_state if isinstance(random_state, int | None) else type(random_state).__name__
     provenance = (
-        f"make_pml({n_rows}, {n_features}, {n_labels}, cardinality={cardinality}, noise={noise}, kind={kind!r}, "
+        f"make_pml({n_samples}, {n_features}, {n_labels}, cardinality={cardinality}, noise={noise}, kind={kind!r}, "
         f"density={density}, rank={rank}, unlabelled={unlabelled}, random_state={seed})"
     )
     return PMLDataset(X, Y, truth=T, name="synthetic", provenance=provenance)
@@ -130,7 +130,7 @@ def _blank(T: CSR, rows: Any) -> CSR:
 
 @dataclass(frozen=True)
 class _LabelModel:
-    """Labels that are true where a sum of a few shared factors and a little of their own exceeds a threshold."""
+    """Labels that are true where the sum of a few shared factors and own noise exceeds a threshold."""
 
     loadings: FloatArray
     thresholds: FloatArray
@@ -154,14 +154,14 @@ class _LabelModel:
         lift = high if excess(high) >= 0 else optimize.bisect(excess, low, high, xtol=1e-4)
         return cls(loadings, model.thresholds + lift, model.at_least_one)
 
-    def _margins(self, n_rows: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        factors = rng.standard_normal((n_rows, self.loadings.shape[1]))
-        own = rng.standard_normal((n_rows, len(self.thresholds)))
+    def _margins(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        factors = rng.standard_normal((n_samples, self.loadings.shape[1]))
+        own = rng.standard_normal((n_samples, len(self.thresholds)))
         return factors, factors @ self.loadings.T + np.sqrt(1 - _SHARED) * own - self.thresholds
 
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[FloatArray, BoolArray]:
+    def rows(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, BoolArray]:
         """Return factors and truth of new rows."""
-        factors, margins = self._margins(n_rows, rng)
+        factors, margins = self._margins(n_samples, rng)
         truth = margins > 0
         if self.at_least_one:
             empty = np.flatnonzero(~truth.any(axis=1))
@@ -215,9 +215,9 @@ class _TextModel:
         return cls(cumulative.ravel(), float(length))
 
     def rows(self, factors: FloatArray, truth: CSR, rng: np.random.Generator) -> CSR:
-        n_rows, n_labels = truth.shape
+        n_samples, n_labels = truth.shape
         n_features = len(self.cumulative) // (n_labels + 1)
-        row = np.repeat(np.arange(n_rows), rng.poisson(self.length, n_rows))
+        row = np.repeat(np.arange(n_samples), rng.poisson(self.length, n_samples))
         n_true = np.diff(truth.indptr)
         is_label_word = (rng.random(len(row)) < _LABEL_WORDS) & (n_true[row] > 0)
         line = np.full(len(row), n_labels)
@@ -227,5 +227,5 @@ class _TextModel:
         place = np.searchsorted(self.cumulative, line + rng.random(len(row)), side="right")
         # Rounding can push a draw past the end of its line: the last word of the line is meant.
         word = np.minimum(place - line * n_features, n_features - 1)
-        counts = sparse.coo_array((np.ones(len(row), np.float32), (row, word)), shape=(n_rows, n_features))
+        counts = sparse.coo_array((np.ones(len(row), np.float32), (row, word)), shape=(n_samples, n_features))
         return counts.tocsr()

@@ -17,19 +17,24 @@ from pmlkit.methods.drama import DRAMA
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
+from pmlkit.methods.nlr import NLR
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
 from pmlkit.methods.pml_lfc import PMLLFC
 from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
+from pmlkit.methods.schirn import Schirn
+from pmlkit.methods.upml import UPML
 
 __all__ = [
     "DRAMA",
     "FPML",
     "METHODS",
+    "NLR",
     "PMLFP",
     "PMLLC",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
+    "UPML",
     "CandidateClassifier",
     "CandidateLogistic",
     "CleanlabFilter",
@@ -38,6 +43,7 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "RankSVM",
+    "Schirn",
     "all_methods",
     "check_params",
     "find_method",
@@ -62,6 +68,9 @@ METHODS: tuple[type[BasePML], ...] = (
     PMLNI,
     PMLLFC,
     CleanlabFilter,
+    UPML,
+    NLR,
+    Schirn,
 )
 _NEEDS: dict[type[BasePML], str] = {CleanlabFilter: "cleanlab"}
 

@@ -38,7 +38,8 @@ def scorer(name: str, **options: Any) -> Any:
     name : str
         One of the keys of :data:`scorers`.
     **options
-        Passed to the metric, for instance ``convention="sklearn"``.
+        Passed to the metric, for instance ``convention="sklearn"``, or ``label_names=`` for ranking metrics where the
+        true labels are names per row.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which of the paper's claims hold in our runs."""
+"""Claims of the paper, and whether they hold in our runs."""
 
 import math
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ __all__ = ["Claim", "VariantResults", "figure_results", "judge_claims"]
 
 Ruling = Literal["holds", "holds in part", "does not hold", "not tested"]
 _PERCENT = {"RankSVM": 92.17, "ML-KNN": 88.70, "PML-LRS": 91.30, "fPML": 85.22, "DRAMA": 80.87, "PARTICLE-VLS": 85.22}
-_CLOSE = 0.01  # two values of a metric that are called alike
+_CLOSE = 0.01  # values of a metric that count as similar
 _MAIN = FIVE[-1]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper and what our runs say about it."""
+    """A claim of the paper, our ruling and its evidence."""
 
     where: str
     says: str
@@ -42,7 +42,7 @@ def judge_claims(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     cells : DataFrame
         One row per cell, see :func:`pmlkit.bench.store.load_cells`.
     experiments : Experiments
-        What was run.
+        Experiments that were run.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def _sensitivity(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
 
 
 def _is_top(values: FloatArray, metric: MetricInfo, position: int) -> bool:
-    """Tell whether none is better, by the three decimals that are shown."""
+    """Return whether none is better, to the three decimals that are shown."""
     shown = np.round(_loss(values, metric), 3)
     return bool(shown[position] == np.nanmin(shown)) if not np.isnan(shown).all() else False
 
@@ -251,7 +251,7 @@ def _loss(values: FloatArray, metric: MetricInfo) -> FloatArray:
 
 
 def _of(n_true: int, n_all: int) -> Ruling:
-    """Rule on a claim about several things: it holds for all, for some, or for none of them."""
+    """Return the ruling on a claim about several cases: it holds for all, for some, or for none of them."""
     return "holds" if n_true == n_all else "holds in part" if n_true else "does not hold"
 
 

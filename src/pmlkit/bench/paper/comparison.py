@@ -1,4 +1,4 @@
-"""Our figures beside the paper's: the same, better, worse, or a figure that contradicts the paper itself."""
+"""Compare our figures with the paper's: same, better, worse, or inconsistent within the paper."""
 
 import math
 from collections import Counter
@@ -31,20 +31,17 @@ __all__ = [
 ]
 
 Verdict = Literal["same", "better", "worse", "inconsistent", "no figure", "no result"]
-"""Inconsistent: the paper's figure contradicts others of it. No figure: it prints none. No result: we have none."""
+"""Inconsistent: the paper's figure contradicts its other figures. No figure: it has none. No result: we have none."""
 
 TOLERANCE = 0.01
 ENOUGH_REPEATS = 5
-"""With fewer, a t-test hardly ever finds anything."""
+"""With fewer repeats, a t-test has hardly any power."""
 _SHARE_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean and deviation of ours and of the paper's table 2.
-
-    `theirs` and `ours` are pairs (mean, deviation), with nan where there is none.
-    """
+    """A figure of table 2; `theirs` and `ours` are pairs (mean, standard deviation), nan if there is none."""
 
     data: str
     metric: MetricInfo
@@ -57,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class SizeFigure:
-    """A fact of table 1."""
+    """A figure of table 1."""
 
     data: str
     what: str
@@ -83,7 +80,7 @@ class TestCounts:
 
     @property
     def n_tests(self) -> int:
-        """How many tests of ours there are."""
+        """Number of our tests."""
         return sum(self.ours)
 
 

@@ -175,7 +175,7 @@ def _tally_rulings(claims: Sequence[Claim]) -> dict[str, int]:
 
 def _curves(found: "Reproduction") -> list[tuple[str, Markup]]:
     styles = {metric.name: position for position, metric in enumerate(FIVE)}
-    pictures = []
+    charts = []
     for name, labels in SENSITIVITY.items():
         results = found.sensitivity[name]
         if results is not None:
@@ -184,8 +184,8 @@ def _curves(found: "Reproduction") -> list[tuple[str, Markup]]:
                 for m in FIVE
             ]
             title = f"The five metrics against {name}"
-            pictures.append((name, line_chart(series, styles, title=title, x_label=name, y_label="", log_x=True)))
-    return pictures
+            charts.append((name, line_chart(series, styles, title=title, x_label=name, y_label="", log_x=True)))
+    return charts
 
 
 def _dots(found: "Reproduction") -> list[tuple[str, Markup]]:

@@ -1,4 +1,4 @@
-"""What the paper prints, and where it contradicts itself."""
+"""Figures printed in the paper, and where they contradict each other."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -61,7 +61,7 @@ def table(number: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A figure of table 2 that cannot be right, or not for what it is said to be."""
+    """A figure of table 2 that contradicts others, and the reason."""
 
     data: str
     metric: str

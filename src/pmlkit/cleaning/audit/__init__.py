@@ -21,8 +21,8 @@ may be answered again; ``settle="latest"`` or ``"majority"`` says what counts; `
 3 unsure. ``audit.answers`` is an `Answers` (``.frame``, ``.write(path)``) that ``clean(..., verified=)`` takes.
 
 **What it buys.** ``audit.noise_rate_``, ``audit.expected_precision(k)``, ``audit.left_`` (wrong labels left after
-``audit.removed``) and ``audit.answer_error_`` are `Estimate` (value, low, high; 90 %). ``audit.certificate`` is None
-or a `Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
+``audit.removed``) and ``audit.answer_error_`` are `Estimate` (float with low and high; 90 %). ``audit.certificate`` is
+None or a `Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
 ``.n_answers``; ``str()`` is the promise). ``audit.removed`` (bool, aligned with ``Y.data``): certified or called
 wrong. ``audit.under_test``: None or dict size, drawn, more_expected. ``audit.expected_gain(50)``: `Gain` (found,
 certified). ``audit.worth_going_on_``: bool. ``audit.status()``: all this in a few sentences. ``audit.order`` and
@@ -38,9 +38,10 @@ Not safe for use from several threads at once: hold a lock. `answer` fits again 
 ends (milliseconds; up to two seconds with a million candidates); everything else is quick.
 """
 
-from pmlkit.cleaning.audit.answers import Answers, Estimate
+from pmlkit.cleaning.audit.answers import Answers
 from pmlkit.cleaning.audit.certificate import Certificate
 from pmlkit.cleaning.audit.engine import Audit, Gain, Question
 from pmlkit.cleaning.audit.record import Event
+from pmlkit.cleaning.estimates import Estimate
 
 __all__ = ["Answers", "Audit", "Certificate", "Estimate", "Event", "Gain", "Question"]

@@ -15,6 +15,7 @@ from pmlkit._arrays import row_hash
 from pmlkit._files import replacing
 from pmlkit._typing import CSR, Features, IntArray
 from pmlkit._words import did_you_mean
+from pmlkit.cleaning.estimates import Estimate
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ __all__ = [
     "WORDS",
     "WRONG",
     "Answers",
-    "Estimate",
     "Settle",
     "as_answers",
     "code",
@@ -64,7 +64,7 @@ def code(answer: str) -> int:
     return WORDS.index(word)
 
 
-def fingerprint(X: Features, Y: CSR, label_names: Sequence[str]) -> str:
+def fingerprint(X: Features | None, Y: CSR, label_names: Sequence[str]) -> str:
     """Return a short text that tells whether answers are about the same rows and candidates.
 
     Examples
@@ -75,26 +75,14 @@ def fingerprint(X: Features, Y: CSR, label_names: Sequence[str]) -> str:
     >>> len(fingerprint(np.eye(2), sparse.csr_array(np.eye(2)), ["a", "b"]))
     16
     """
-    parts = hashlib.sha256(repr((Y.shape, X.shape)).encode())
+    parts = hashlib.sha256(repr((Y.shape, None if X is None else X.shape)).encode())
     parts.update(np.asarray(Y.indptr, dtype="<i8").tobytes())
     parts.update(np.asarray(Y.indices, dtype="<i8").tobytes())
     parts.update("\0".join(label_names).encode())
     # Features at single precision: the same table read twice may differ in the last digits.
-    parts.update(row_hash(X, precision=np.float32).astype("<u8").tobytes())
+    if X is not None:
+        parts.update(row_hash(X, precision=np.float32).astype("<u8").tobytes())
     return parts.hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with an interval that should hold it nine times in ten.
-
-    The interval is made for a number of answers that was fixed beforehand: it is not valid for a person who stops
-    when it looks good. The certificate is.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +267,7 @@ def error_rate(n_different: int, n_pairs: int) -> Estimate:
     Examples
     --------
     >>> from pmlkit.cleaning.audit.answers import error_rate
-    >>> round(error_rate(18, 100).value, 3)
+    >>> round(error_rate(18, 100), 3)
     0.1
     """
 

@@ -13,12 +13,13 @@ from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import did_you_mean
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit import certificate as tests
-from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Estimate, Settle
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.estimates import Estimates
 from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
 from pmlkit.cleaning.audit.record import ASKED, Event, Kind, Record, load_state, save_state
 from pmlkit.cleaning.audit.sampling import audit_order, inclusion
+from pmlkit.cleaning.estimates import Estimate
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Audit:
     ...     _ = audit.answer(question, "right" if is_right else "wrong")
     >>> audit.n_answers
     60
-    >>> bool(audit.noise_rate_.low < audit.noise_rate_.value < audit.noise_rate_.high)
+    >>> bool(audit.noise_rate_.low < audit.noise_rate_ < audit.noise_rate_.high)
     True
     """
 
@@ -143,6 +144,8 @@ class Audit:
         events: Iterable[Event | dict[str, Any]] = (),
     ) -> None:
         _check_settings(precision, confidence, answer_error, repeats, settle)
+        # Evidence that has seen the answers must not be calibrated by them once more.
+        result = result if result.before_answers is None else result.before_answers
         self.result = result
         self.precision, self.confidence, self.answer_error = float(precision), float(confidence), float(answer_error)
         self.repeats, self.settle = float(repeats), settle
@@ -368,7 +371,7 @@ class Audit:
         if self._active < 0:
             n_audit = useful / _AUDIT_EVERY
             first = self._first_queued(max(int(useful - n_audit), 1))
-            return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_.value, 0.0)
+            return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_, 0.0)
         attempt, level = self._under_test, self._progress.n_passed
         n_new = len(attempt.cells(level)) - len(self._certified()) - int((self.verdict[attempt.known] == WRONG).sum())
         share = min(useful / max(tests.draws_to_go(attempt, self._progress), 1.0), 1.0)
@@ -403,8 +406,8 @@ class Audit:
             return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
         rate, left = self.noise_rate_, self.left_
         parts.append(
-            f"About {100 * rate.value:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
-            f"%); about {left.value:,.0f} wrong ones are left ({left.low:,.0f} to {left.high:,.0f})."
+            f"About {100 * rate:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
+            f"%); about {left:,.0f} wrong ones are left ({left.low:,.0f} to {left.high:,.0f})."
         )
         certificate = self.certificate
         parts.append("Nothing is certified yet." if certificate is None else str(certificate))
@@ -541,10 +544,14 @@ class Audit:
             answer_error=self.answer_error,
         )  # fmt: skip
 
+    def learn(self) -> None:
+        """Fit the noise model to all answers now, without beginning a test; `answer` does it every twenty answers."""
+        self._learner.fit(self.verdict[self._cells], self._rng(2, len(self.events)), self.answer_error)
+
     def _learn(self) -> None:
         """Fit the noise model to all answers, and put sets to the test if it is worth it."""
         self._fitted_at = self._record.n_asked
-        self._learner.fit(self.verdict[self._cells], self._rng(2, len(self.events)), self.answer_error)
+        self.learn()
         while self._active < 0 and (attempt := self._proposed()) is not None:
             self._attempts.append(attempt)
             self._settle()

@@ -4,9 +4,10 @@ import numpy as np
 from scipy.special import expit
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
-from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG, Estimate
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
 from pmlkit.cleaning.audit.sampling import difference_estimate
+from pmlkit.cleaning.estimates import Estimate
 
 __all__ = ["Estimates"]
 
@@ -14,7 +15,10 @@ _Z90 = 1.645
 
 
 class Estimates:
-    """Totals and shares of wrong candidates, from all answers.
+    """Totals and shares of wrong candidates, from all answers, with 90 % intervals.
+
+    The intervals are made for a number of answers that was fixed beforehand: they are not valid for a person who stops
+    when it looks good. The certificate is.
 
     Parameters
     ----------
@@ -69,7 +73,7 @@ class Estimates:
     def share(self, members: BoolArray) -> Estimate:
         """Return the share of wrong ones among some candidates."""
         n, total = max(int(members.sum()), 1), self.total(members)
-        return Estimate(total.value / n, total.low / n, total.high / n)
+        return Estimate(total / n, total.low / n, total.high / n)
 
 
 def _interval(share: float, error: float) -> tuple[float, float]:

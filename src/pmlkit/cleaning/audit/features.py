@@ -33,13 +33,13 @@ def curve_design(offset: FloatArray, label: IntArray) -> Design:
 
 
 def order_design(
-    X: Features, Y: CSR, scores: FloatArray, offset: FloatArray, cells: IntArray, rows: IntArray
+    X: Features | None, Y: CSR, scores: FloatArray, offset: FloatArray, cells: IntArray, rows: IntArray
 ) -> Design:
     """Return the design of the learning order.
 
     Parameters
     ----------
-    X : array or CSR array of shape (n_samples, n_features)
+    X : array or CSR array of shape (n_samples, n_features), optional
     Y : CSR array of shape (n_samples, n_labels)
     scores : array of shape (n_samples, n_labels)
         Out-of-fold.
@@ -50,8 +50,8 @@ def order_design(
     rows : array of int aligned with ``Y.data``
     """
     row, label = rows[cells], Y.indices[cells]
-    n_stored = X.nnz if sparse.issparse(X) else X.size
-    unit = _unit_rows(X) if n_stored <= _MAX_STORED else None
+    n_stored = 0 if X is None else X.nnz if sparse.issparse(X) else X.size
+    unit = _unit_rows(X) if X is not None and n_stored <= _MAX_STORED else None
     score = logit(np.clip(scores[rows, Y.indices].astype(np.float64), 1e-4, 1.0 - 1e-4))
     size = np.diff(Y.indptr)[row]
     count = np.bincount(Y.indices, minlength=Y.shape[1])

@@ -6,6 +6,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from scipy import sparse
 
+from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.base import Edits, TableFile, refuse_repeated
@@ -20,12 +21,8 @@ _BLOCK_CELLS = 2**23  # a file with thousands of columns gets slow if cut into s
 
 
 def _import_arrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise DataError("Parquet files need pyarrow: install it with `pip install pyarrow`.") from error
-    return pyarrow
+    optional_import("pyarrow.parquet")
+    return optional_import("pyarrow")
 
 
 class ParquetFile(TableFile):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
 from pmlkit.data.files.names import excerpt, listing
@@ -77,9 +78,7 @@ def _load(path: Path) -> Any:
 
 
 def _from_parquet(path: Path) -> NDArray[np.floating]:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path)
+    table = optional_import("pyarrow.parquet").read_table(path)
     if table.num_columns == 1 and hasattr(table.column(0).type, "value_type"):
         return np.array(table.column(0).to_pylist(), dtype=np.float64)
     return np.column_stack([column.to_numpy() for column in table.columns])
@@ -98,7 +97,7 @@ def read_images(folder: str | os.PathLike[str], names: Sequence[object]) -> NDAr
     -------
     images : array of uint8 of shape (n_rows, 48, 48, 3)
     """
-    from PIL import Image, UnidentifiedImageError
+    Image, UnidentifiedImageError = optional_import("PIL.Image"), optional_import("PIL").UnidentifiedImageError
 
     folder = Path(folder)
     if not folder.is_dir():
