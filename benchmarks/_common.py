@@ -38,7 +38,7 @@ def noisy_split(data: PMLDataset, seed: int, ratio: float = 0.5) -> tuple[Any, A
 
     Sets with real candidates keep them; the others get `ratio` false candidates a true label.
     """
-    train, test = train_test_rows(data.n_rows, random_state=seed)
+    train, test = train_test_rows(data.n_samples, random_state=seed)
     truth = data.truth
     if (truth != data.Y).nnz:
         candidates = data.Y[train]

@@ -93,7 +93,7 @@ def cases(names: list[str], levels: list[float], seeds: int, max_rows: int) -> I
             data = load(name)
             if data is None:
                 continue
-            rows = np.sort(rng.permutation(data.n_rows)[:max_rows])
+            rows = np.sort(rng.permutation(data.n_samples)[:max_rows])
             if (data.truth != data.Y).nnz:
                 part = data.subset(rows)
                 yield _case(name, "real", 0.0, seed, part.X, part.Y, part.truth)

@@ -44,7 +44,7 @@ def run_case(
     data: PMLDataset, kind: str, ratio: float | None, seed: int, *, max_rows: int, method: str, unit_rows: bool
 ) -> dict:
     """Return the measures of one split."""
-    train, test = train_test_rows(data.n_rows, random_state=seed)
+    train, test = train_test_rows(data.n_samples, random_state=seed)
     if len(train) > max_rows:
         train = np.sort(np.random.default_rng(seed).permutation(train)[:max_rows])
     noisy = data if ratio is None else data.with_noise(ratio, kind=kind, random_state=seed)

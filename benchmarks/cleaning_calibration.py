@@ -75,7 +75,7 @@ class Case:
 
 def noisy_versions(data: PMLDataset, seed: int = 1) -> list[tuple[str, float, PMLDataset]]:
     """Return the noise, its weight and the noisy training rows of a set."""
-    train, _ = train_test_rows(data.n_rows, random_state=seed)
+    train, _ = train_test_rows(data.n_samples, random_state=seed)
     if (data.truth != data.Y).nnz:
         return [("real", 1.0, data.subset(train))]
     rows = np.sort(np.random.default_rng(seed).permutation(train)[:_MAX_ROWS])
@@ -116,7 +116,7 @@ def collect(names: tuple[str, ...], method: str) -> list[Case]:
     cases = []
     for name, noise, weight, noisy in versions(names):
         count = np.bincount(noisy.Y.indices, minlength=noisy.n_labels)
-        judged = np.flatnonzero((count >= 5) & (count < noisy.n_rows))
+        judged = np.flatnonzero((count >= 5) & (count < noisy.n_samples))
         Y = sparse.csr_array(noisy.Y[:, judged].astype(float))
         evidence = cross_fit(make_classifier(method), noisy.X, Y)
         row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))

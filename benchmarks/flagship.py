@@ -67,7 +67,7 @@ def configurations(names):
 
 def split(data, kind, ratio, seed):
     """Return training rows with their candidates and truth, and test rows with their truth."""
-    train, test = train_test_rows(data.n_rows, random_state=seed)
+    train, test = train_test_rows(data.n_samples, random_state=seed)
     X, truth = data.X[train], data.truth[train]
     if kind == "own":
         Y = data.Y[train]

@@ -1,20 +1,23 @@
 """Every method: is it as fast as it should be, and what does it do with the paper's data?
 
     python benchmarks/rivals.py [speed] [--rounds N]
-    python benchmarks/rivals.py real [--methods NAME ...] [--data NAME ...] [--budget SECONDS]
+    python benchmarks/rivals.py real [--methods NAME ...] [--data NAME ...] [--splits N] [--rows N] [--budget SECONDS]
+    python benchmarks/rivals.py report [--out CSV] [--diagram SVG]
+    python benchmarks/rivals.py yeast [--folds N]
 
 ``speed`` (the default) puts every method beside the program that it must keep up with, on 1,600 rows, 300 features and
 20 labels; jobs take turns, and medians are printed. ``real`` fits every method, with its defaults, to the paper's eight
-sets, each in a process of its own that is ended when the budget is spent; it prints seconds of processor time, which a
-busy machine changes little. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
+sets with 50 % uniform noise (Yeast: its own candidates) and to three text sets with real noise (folder ``realnoise``
+of the data folder); a fit ends when its budget of processor time is spent. Cells go to a CSV file, and the
+same command continues an interrupted run. ``report`` prints the comparison, losses of ClearPML first, and draws the
+critical-difference diagram. ``yeast`` is ten-fold cross-validation on the original Yeast sets, whose published
+figures it prints. Seconds are processor time. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
 """
 
 import argparse
-import multiprocessing
-import time
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +28,10 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
-from _common import PAPER_SETS, load, noisy_split, side_by_side
+import _rivals_real
+from _common import side_by_side
 from pmlkit.methods import all_methods
 from pmlkit.methods.drama.label_manifold import manifold_confidence
-from pmlkit.metrics import average_precision
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.reconstruction import reconstruction_graph
 from pmlkit.numerics.scaling import scaled
@@ -57,6 +60,9 @@ BARS = (
     Bar("ParticleVLS", PARTICLE_OCTAVE, 0.1),
     Bar("ParticleMAP", PARTICLE_OCTAVE, 0.1),
     Bar("PMLNI", PML_NI_OCTAVE, 0.1),
+    Bar("UPML", LOGISTIC, 0.3),
+    Bar("NLR", LOGISTIC, 2.0),
+    Bar("Schirn", LOGISTIC, 2.0),
 )
 
 
@@ -160,75 +166,32 @@ def speed(rounds: int) -> None:
     print("  The authors' programs (PARTICLE 37 + 36 s, PML-NI 28 s) ran in Octave on two cores of another machine.")
 
 
-def real(names: list[str], methods: list[str], budget: float) -> None:
-    """Print fit seconds and average precision of every method on every set, or why there are none."""
-    print(f"Real data: 80/20 split, 50 % uniform noise (Yeast: its own candidates), {budget:g} s a fit")
-    cells: dict[tuple[str, str], str] = {}
-    for name in names:
-        if load(name) is None:
-            continue
-        for method in methods:
-            cells[name, method] = cell = fit_in_time(name, method, budget)
-            print(f"  {name:9} {method:17} {cell}", flush=True)
-    shown = [name for name in names if any(key[0] == name for key in cells)]
-    print("\n| method | " + " | ".join(shown) + " |\n|---" + "|---" * len(shown) + "|")
-    for method in methods:
-        print(f"| `{method}` | " + " | ".join(cells[name, method] for name in shown) + " |")
-
-
-def fit_in_time(name: str, method: str, budget: float) -> str:
-    """Fit in a process of its own; return "seconds / average precision", or the sentence that says why not."""
-    context = multiprocessing.get_context("spawn")
-    parent, child = context.Pipe(duplex=False)
-    process = context.Process(target=_fit, args=(name, method, child), daemon=True)
-    process.start()
-    child.close()
-    try:
-        parent.recv()  # the data are loaded: from here on the budget counts
-        if not parent.poll(budget):
-            return f"ended after {budget:g} s"
-        return str(parent.recv())
-    except EOFError:
-        process.join()
-        return f"the process died with exit code {process.exitcode}"
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _fit(name: str, method: str, answer: Connection) -> None:
-    data = load(name)
-    if data is None:
-        return
-    X, Y, X_test, truth = noisy_split(data, seed=0)
-    model = all_methods()[method]()
-    answer.send("ready")
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            model.fit(X, Y)
-            seconds = time.process_time() - start
-            answer.send(f"{seconds:.1f} s / {average_precision(truth, model.decision_function(X_test)):.3f}")
-        except (ValueError, MemoryError) as error:
-            answer.send(f"{type(error).__name__}: {error}")
-
-
 def main() -> None:
     """Read the words and run a part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["speed", "real"], default="speed")
+    parser.add_argument("part", nargs="?", choices=["speed", "real", "report", "yeast"], default="speed")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each job (speed)")
-    parser.add_argument(
-        "--methods", nargs="+", choices=sorted(all_methods()), default=list(all_methods()), metavar="NAME"
-    )
-    parser.add_argument("--data", nargs="+", choices=PAPER_SETS, default=list(PAPER_SETS), metavar="NAME")
-    parser.add_argument("--budget", type=float, default=600.0, help="seconds of a fit (real)")
+    parser.add_argument("--methods", nargs="+", choices=sorted(all_methods()), metavar="NAME")
+    parser.add_argument("--data", nargs="+", choices=_rivals_real.SETS, metavar="NAME")
+    parser.add_argument("--splits", type=int, default=3, help="splits of each set (real)")
+    parser.add_argument("--rows", type=int, default=10**9, help="training rows at the most (real)")
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of processor time of a fit (real)")
+    parser.add_argument("--folds", type=int, default=10, help="how many of the ten folds to run (yeast)")
+    parser.add_argument("--out", type=Path, default=Path("rivals.csv"), help="file of the cells (real, report)")
+    parser.add_argument("--diagram", type=Path, help="SVG file of the critical-difference diagram (real, report)")
     words = parser.parse_args()
     if words.part == "speed":
         speed(words.rounds)
+    elif words.part == "yeast":
+        methods = words.methods or ["ClearPML", "UPML", "NLR", "PMLNI", "CandidateLogistic"]
+        _rivals_real.yeast(methods, words.data or ["YeastCC", "YeastMF", "YeastBP"], words.folds)
     else:
-        real(words.data, words.methods, words.budget)
+        if words.part == "real":
+            methods = words.methods or list(all_methods())
+            _rivals_real.run(
+                words.data or _rivals_real.SETS, methods, words.splits, words.rows, words.budget, words.out
+            )
+        _rivals_real.report(words.out, words.diagram)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
 
 
-def wait_until(condition, seconds=100):
+def wait_until(condition, seconds=600):
     """Wait for a condition; the limit only ends a test that hangs."""
     deadline = time.monotonic() + seconds
     while not condition():

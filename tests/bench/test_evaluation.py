@@ -35,7 +35,7 @@ def test_a_cell_is_what_a_person_would_do_by_hand(small_file, kind):
     plan = Plan([small_file], ["PMLLFC"], noise=[0.7], kinds=[kind], repeats=2, seed=5)
     cell = expand(plan)[1]
     data = read(small_file)
-    train, test = train_test_rows(data.n_rows, test_size=0.2, random_state=derive_seed(cell.seed, "split"))
+    train, test = train_test_rows(data.n_samples, test_size=0.2, random_state=derive_seed(cell.seed, "split"))
     X, truth = data.X[train], data.truth[train]
     Y = add_noise(truth, 0.7, kind, random_state=derive_seed(cell.seed, "noise", kind, 0.7), X=X)
     model = PMLLFC(random_state=cell.seed).fit(X, Y)
@@ -52,7 +52,7 @@ def test_own_candidates_stay_as_they_are(noisy_file):
     cell = expand(Plan([noisy_file], ["MLkNN"], noise=["own"], repeats=1))[0]
     problem = make_problem(cell.source, noise="own", ratio=None, seed=cell.seed)
     data = read(noisy_file)
-    train, test = train_test_rows(data.n_rows, test_size=0.2, random_state=derive_seed(cell.seed, "split"))
+    train, test = train_test_rows(data.n_samples, test_size=0.2, random_state=derive_seed(cell.seed, "split"))
     assert (data.Y[train] != problem.Y).nnz == 0
     assert (problem.truth_test != data.truth[test]).nnz == 0
 

@@ -9,10 +9,23 @@ import numpy as np
 import pytest
 
 from bench_cells import METHODS, fail, make_cells
-from pmlkit.bench.formatting import sentences
+from pmlkit.bench.formatting import (
+    count,
+    friedman_words,
+    listed,
+    number,
+    p_value,
+    parameters,
+    sentences,
+    sign,
+    signed,
+    verdict,
+    whole,
+)
 from pmlkit.bench.latex import latex_tables, latex_text
 from pmlkit.bench.plots import Series, critical_difference_diagram, dot_chart, line_chart, scatter_chart, swatch
 from pmlkit.bench.reporting import render_report
+from pmlkit.bench.statistics import friedman
 from pmlkit.bench.summary import summarize
 
 EVIL = '<script>alert("x")</script> & <b>'
@@ -124,7 +137,43 @@ def test_sentences_say_who_is_best_and_whether_it_is_sure():
     assert "do not differ significantly" in " ".join(sentences(summarize(same)))
 
 
-# --- pictures
+# --- formats
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (number(0.12345), "0.123"),
+        (number(float("nan")), "–"),
+        (number(1234.5, 0), "1,234"),
+        (signed(0.5), "+0.500"),
+        (signed(-0.25, 2), "−0.25"),
+        (signed(0.0001), "0.000"),
+        (whole(12345), "12,345"),
+        (whole(None), "–"),
+        (count(1, "cell"), "1 cell"),
+        (count(2300, "cell"), "2,300 cells"),
+        (count(2, "loss"), "2 losses"),
+        (p_value(0.0312), "0.031"),
+        (p_value(1e-9), "< 0.001"),
+        (listed(["a", "b", "<c>"]), "<b>a</b>, <b>b</b> and <b>&lt;c&gt;</b>"),
+        (parameters('{"alpha": 1.0, "scale": "unit"}'), "alpha=1.0, scale=unit"),
+        (parameters("{}"), "defaults"),
+        (friedman_words(friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2]])), "Friedman p = 0.097, 3 cases"),
+        (friedman_words(friedman([[1.0]])), "too few results to compare"),
+    ],
+)
+def test_formats(text, expected):
+    assert text == expected
+
+
+def test_marks_have_a_title():
+    assert 'title="significantly worse"' in sign(1)
+    assert 'title="significantly better"' in sign(-1)
+    assert 'title="better"' in verdict("better")
+
+
+# --- charts
 
 
 def drawing(svg):

@@ -107,11 +107,11 @@ def test_kill_9_at_random_moments_and_resume_gives_the_identical_table(napping_p
     for kill_after in kills:
         process = start(napping_plan, path, jobs, kill_after)
         # Until the workers are gone, too: they hold the other end of the pipe.
-        process.communicate(timeout=100)
+        process.communicate(timeout=600)
         assert process.returncode == -signal.SIGKILL
     assert 0 < n_finished(path) < 40
     process = start(napping_plan, path, jobs)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     run(napping_plan, tmp_path / "whole.sqlite")
     assert len(table(path)) == 40
@@ -123,7 +123,7 @@ def test_two_runs_at_once_share_the_work(napping_plan, start, tmp_path):
     other = start(napping_plan, path)
     wait_until(lambda: n_finished(path) > 0)
     here = run(napping_plan, path)
-    _, errors = other.communicate(timeout=100)
+    _, errors = other.communicate(timeout=600)
     assert other.returncode == 0, errors
     # Each cell was written once, by the run that had it.
     assert 0 < here.n_run < 40
@@ -137,7 +137,7 @@ def test_a_run_takes_over_from_one_that_dies_while_it_waits(fast_plan, start, tm
     other = start(plan, path)
     wait_until(lambda: n_running(path) == 1)
     waiting = Recorder()
-    threading.Thread(target=lambda: (waiting.is_waiting.wait(60), other.kill(), other.wait()), daemon=True).start()
+    threading.Thread(target=lambda: (waiting.is_waiting.wait(600), other.kill(), other.wait()), daemon=True).start()
     summary = run(plan, path, max_seconds=0.5, progress=waiting)
     assert (summary.n_run, summary.n_failed) == (1, 1)
     assert load_cells(path)["reason"].tolist() == ["took longer than 0.5 s"]
@@ -187,7 +187,7 @@ def test_ctrl_c_stops_at_once_and_gives_cells_back(fast_plan, start, tmp_path, j
     process = start(plan, path, jobs)
     wait_until(lambda: n_running(path) >= jobs)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=100)
+    process.communicate(timeout=600)
     assert process.returncode != 0
     assert n_running(path) == 0
     assert load_plan_facts(path)[-1].finished is None
@@ -198,7 +198,7 @@ def test_a_method_that_ends_the_worker_is_given_up(fast_plan, start, tmp_path):
     # In a process of its own: the reusable workers of this one should live.
     path = tmp_path / "results.sqlite"
     process = start(fast_plan("KillsParent", "Fast", repeats=1), path, jobs=2)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     found = load_cells(path).set_index("label")
     assert found.loc["KillsParent", "reason"] == "the worker process died twice while running it"

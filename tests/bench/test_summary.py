@@ -43,7 +43,7 @@ def test_failed_cells_are_gaps():
     assert np.isnan(results.deviation("one_error")[:, poor]).all()  # one repeat has no spread
 
 
-def test_measures_without_a_value_are_left_out():
+def test_metrics_without_a_value_are_left_out():
     cells = make_cells().assign(cleaning_auc=np.nan)
     assert "cleaning_auc" not in [metric.key for metric in collect(cells).metrics()]
     assert "cleaning_auc" not in [one.metric.key for one in summarize(cells).metrics]

@@ -145,7 +145,7 @@ def test_a_full_disk_stops_it_cleanly_and_it_goes_on_later(bench, small_npz, out
     assert bench("--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "1").exit_code == 0
     limit = 2**18
     process = start(words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "The cells finished so far are kept; make room, and run the same command again" in errors
     assert "Traceback" not in errors
@@ -159,7 +159,7 @@ def test_ctrl_c_leaves_with_130(small_npz, out):
     process = start(words)
     wait_until(lambda: n_running(out))  # each cell takes a minute
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "interrupted from the keyboard" in errors
     assert load_cells(out).empty

@@ -16,7 +16,7 @@ def posts(tmp_path):
 
 def test_info_tells_people_and_programs_the_same(run, small_npz, small):
     shown, told = run("info", small_npz).stdout, json.loads(run("info", small_npz, "--json").stdout)
-    assert told["rows"] == small.n_rows
+    assert told["rows"] == small.n_samples
     assert told["false_candidates"] == small.Y.nnz - small.truth.nnz
     assert told["label_counts"] == dict(zip(small.label_names, small.Y.sum(axis=0).tolist(), strict=True))
     assert sum(told["false_candidates_by_label"].values()) == told["false_candidates"]
@@ -150,7 +150,7 @@ def test_an_existing_output_is_kept_without_force(run, small_npz, tmp_path):
         assert "--force" in result.stderr
         assert out.read_text() == "mine"
         assert run(*words, "--force").exit_code == 0
-        assert read(out).n_rows == 40
+        assert read(out).n_samples == 40
         out.write_text("mine")
 
 

@@ -33,7 +33,7 @@ def test_default_name_and_force(run, store, tmp_path, monkeypatch):
     assert (tmp_path / "report.html").is_file()
     again = run("report", store)
     assert again.exit_code == 1
-    assert "exists already: use --force" in again.stderr
+    assert "exists already. Pass --force" in again.stderr
     assert run("report", store, "--force").exit_code == 0
 
 

@@ -198,7 +198,7 @@ def test_corner_cases_are_fine():
     assert (labels_only.n_features, labels_only.n_labels, labels_only.feature_names) == (0, 1, ())
     assert labels_only.describe()["density"] == 0
     assert PMLDataset(sparse.csr_array((2, 0)), [[0], [0]]).describe()["labels_without_positives"] == 1
-    assert PMLDataset([[1e308], [1e308]], [[1], [0]]).n_rows == 2, "the sum overflows, the values do not"
+    assert PMLDataset([[1e308], [1e308]], [[1], [0]]).n_samples == 2, "the sum overflows, the values do not"
     wide = PMLDataset(sparse.csr_array((2, 2**31 - 1)), sparse.csr_array((2, 2**31 - 1)))
     assert wide.describe()["constant_features"] == 2**31 - 1
 
@@ -218,7 +218,7 @@ def test_subset(data):
         np.testing.assert_array_equal(part.truth.toarray(), TRUTH[[3, 0]])
         assert (part.ids, part.media, part.name) == (("d", "a"), ("z", "w"), "four")
     assert data.subset(slice(None, 2)) == data.subset([True, True, False, False]) == data.subset([0, 1])
-    assert data.subset([0, 0]).n_rows == 2
+    assert data.subset([0, 0]).n_samples == 2
     images = PMLDataset(X, Y, media=np.arange(16, dtype=np.uint8).reshape(4, 2, 2)).subset([2])
     assert images.media.tolist() == [[[8, 9], [10, 11]]]
     with pytest.raises(DataError, match="no rows"):

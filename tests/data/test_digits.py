@@ -11,7 +11,7 @@ from pmlkit.data.noise import noise_report
 
 
 def precision(model, data, fit_on):
-    n_train = int(0.8 * data.n_rows)
+    n_train = int(0.8 * data.n_samples)
     model.fit(data.X[:n_train], fit_on[:n_train].toarray())
     answer = model.decision_function if hasattr(model, "decision_function") else model.predict
     return label_ranking_average_precision_score(data.truth[n_train:].toarray(), answer(data.X[n_train:]))

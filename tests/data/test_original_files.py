@@ -58,7 +58,7 @@ def test_no_file_is_forgotten():
 def test_shape_and_content(file):
     n, d, q, cardinality, twin = FILES[file]
     data = read(ORIGINAL / file)
-    assert (data.n_rows, data.n_features, data.n_labels) == (n, d, q)
+    assert (data.n_samples, data.n_features, data.n_labels) == (n, d, q)
     assert data.describe()["candidate_cardinality"] == pytest.approx(cardinality, abs=5e-4)
     if twin is None:
         return
@@ -117,7 +117,7 @@ def test_every_npz_reads_as_the_readme_says():
     for name, (n, d, q, cardinality, candidates) in sets.items():
         data = read(HOME / f"{name}.npz")
         facts = data.describe()
-        assert (data.name, data.n_rows, data.n_features, data.n_labels) == (name, n, d, q)
+        assert (data.name, data.n_samples, data.n_features, data.n_labels) == (name, n, d, q)
         assert facts["true_cardinality"] == pytest.approx(cardinality, abs=5.1e-4), name
         assert facts["candidate_cardinality"] == pytest.approx(candidates or cardinality, abs=5.1e-4), name
 

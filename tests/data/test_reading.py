@@ -21,7 +21,7 @@ WRITABLE = [name for name, known in FORMATS.items() if known.writer]
 @pytest.mark.parametrize("kind", WRITABLE)
 def test_content_counts_for_more_than_the_name(tmp_path, kind, caplog):
     write(DATA, tmp_path / "data", format=kind)
-    assert read(tmp_path / "data", format=kind).n_rows == 2
+    assert read(tmp_path / "data", format=kind).n_samples == 2
     if kind in ("npz", "parquet", "arff"):
         assert read(tmp_path / "data") == DATA
         (tmp_path / "data").rename(tmp_path / "data.csv")

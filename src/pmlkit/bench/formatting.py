@@ -32,26 +32,12 @@ _NEITHER = Markup('<span class="mark"></span>')
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number with three decimals, nan as a dash.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import number
-    >>> number(0.12345), number(float("nan")), number(1234.5, 0)
-    ('0.123', '–', '1,234')
-    """
+    """Format a number with three decimals, nan as a dash."""
     return f"{value:,.{digits}f}" if math.isfinite(value) else "–" if math.isnan(value) else f"{value}"
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Format a number with its sign.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import signed
-    >>> signed(0.5), signed(-0.25, 2), signed(0.0001)
-    ('+0.500', '−0.25', '0.000')
-    """
+    """Format a number with its sign."""
     text = number(value, digits)
     if text == "–" or not text.strip("-0.,"):
         return text.lstrip("-")
@@ -59,89 +45,39 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def whole(value: int | None) -> str:
-    """Format an integer with commas, None as a dash.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import whole
-    >>> whole(12345), whole(None)
-    ('12,345', '–')
-    """
+    """Format an integer with commas, None as a dash."""
     return "–" if value is None else f"{value:,}"
 
 
 def count(value: int, noun: str) -> str:
-    """Format a count with its noun.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import count
-    >>> count(1, "cell"), count(2300, "cell"), count(2, "loss")
-    ('1 cell', '2,300 cells', '2 losses')
-    """
+    """Format a count with its noun."""
     ending = "" if value == 1 else "es" if noun.endswith("s") else "s"
     return f"{value:,} {noun}{ending}"
 
 
 def p_value(value: float) -> str:
-    """Format a p-value; below 0.001 only the bound is given.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import p_value
-    >>> p_value(0.0312), p_value(1e-9)
-    ('0.031', '< 0.001')
-    """
+    """Format a p-value; below 0.001 only the bound is given."""
     return "< 0.001" if value < 0.001 else number(value)
 
 
 def listed(names: Sequence[str]) -> Markup:
-    """Format names in bold, with commas and "and".
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import listed
-    >>> str(listed(["a", "b", "<c>"]))
-    '<b>a</b>, <b>b</b> and <b>&lt;c&gt;</b>'
-    """
+    """Format names in bold, with commas and "and"."""
     bold = [Markup("<b>{}</b>").format(name) for name in names]
     return bold[0] if len(bold) == 1 else Markup("{} and {}").format(Markup(", ").join(bold[:-1]), bold[-1])
 
 
 def sign(outcome: int) -> Markup:
-    """Return the mark of a method that differs significantly from the reference, by the outcome of the reference.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import sign
-    >>> "worse" in sign(1), "better" in sign(-1)
-    (True, True)
-    """
+    """Return the mark of a method that differs significantly from the reference, by the outcome of the reference."""
     return _WORSE if outcome > 0 else _BETTER if outcome < 0 else _NEITHER
 
 
 def parameters(text: str) -> str:
-    """Format parameters given as JSON.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import parameters
-    >>> parameters('{"alpha": 1.0, "scale": "unit"}'), parameters("{}")
-    ('alpha=1.0, scale=unit', 'defaults')
-    """
+    """Format parameters given as JSON."""
     return ", ".join(f"{key}={value}" for key, value in json.loads(text).items()) or "defaults"
 
 
 def friedman_words(test: Friedman) -> str:
-    """Format the result of Friedman's test.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import friedman
-    >>> from pmlkit.bench.formatting import friedman_words
-    >>> friedman_words(friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2]]))
-    'Friedman p = 0.097, 3 cases'
-    """
+    """Format the result of Friedman's test."""
     if math.isnan(test.p_value):
         return "too few results to compare"
     text = p_value(test.p_value)
@@ -149,14 +85,7 @@ def friedman_words(test: Friedman) -> str:
 
 
 def verdict(word: str) -> Markup:
-    """Return the mark of a comparison with the paper.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.formatting import verdict
-    >>> "better" in verdict("better")
-    True
-    """
+    """Return the mark of a comparison with the paper."""
     sign, colour = _VERDICTS.get(word, ("", ""))
     return Markup('<span class="mark {}" title="{}">{}</span>').format(colour, word, sign)
 

@@ -64,14 +64,7 @@ def latex_tables(summary: Summary) -> str:
 
 
 def latex_text(text: str) -> str:
-    r"""Escape a text for LaTeX.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.latex import latex_text
-    >>> print(latex_text("50 % of my_set {a}"))
-    50 \% of my\_set \{a\}
-    """
+    r"""Escape a text for LaTeX."""
     return re.sub(r'[\\{}$&#%_~^<>|"–−]', lambda found: _LATEX_SIGNS[found[0]], text)
 
 

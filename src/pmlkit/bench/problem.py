@@ -102,11 +102,11 @@ def find_source(entry: DataEntry) -> Source:
         raise PlanError(str(error), "data", entry.name) from error
     if not data.n_features:
         raise DataError(f"{entry.name!r} has labels but no features: there is nothing to learn from.")
-    if data.n_rows < 5:
-        raise DataError(f"{entry.name!r} has {data.n_rows} rows: at least 5 are needed to split them.")
+    if data.n_samples < 5:
+        raise DataError(f"{entry.name!r} has {data.n_samples} rows: at least 5 are needed to split them.")
     has_own = data.truth is not None and data.Y.nnz > data.truth.nnz
     has_truth = data.truth is not None
-    return Source(recipe, fingerprint, has_own, has_truth, data.n_rows, data.n_features, data.n_labels)
+    return Source(recipe, fingerprint, has_own, has_truth, data.n_samples, data.n_features, data.n_labels)
 
 
 def _file_of(entry: DataEntry) -> Path:
@@ -214,12 +214,12 @@ def _split(recipe: str, fingerprint: str | None, seed: int) -> Problem:
     if (n_strips := _n_strips(recipe)) is not None:
         # Strips share scans, so that a random split would leak them into the test rows; draw new strips instead.
         data = load_digit_strips(n_strips, random_state=derive_seed(seed, "split"))
-        rows = np.arange(data.n_rows)
-        n_train = int(_TRAIN_SHARE * data.n_rows)
+        rows = np.arange(data.n_samples)
+        n_train = int(_TRAIN_SHARE * data.n_samples)
         train, test = rows[:n_train], rows[n_train:]
     else:
         data = _load(recipe)[0]
-        train, test = train_test_rows(data.n_rows, test_size=_TEST_SHARE, random_state=derive_seed(seed, "split"))
+        train, test = train_test_rows(data.n_samples, test_size=_TEST_SHARE, random_state=derive_seed(seed, "split"))
     X, Y = data.X, data.Y
     truth = Y if data.truth is None else data.truth
     return Problem(X[train], Y[train], truth[train], X[test], truth[test])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pmlkit._validation import Media
     from pmlkit.cleaning.audit import Audit
+    from pmlkit.cleaning.review.server import ReviewServer
 
 __all__ = ["ENOUGH_ROWS", "CleaningResult", "NoiseRates"]
 
@@ -433,6 +434,25 @@ class CleaningResult:
         from pmlkit.cleaning.audit import Audit
 
         return Audit(self, **settings) if resume is None else Audit.resume(self, resume, **settings)
+
+    def review(self, answers: "str | os.PathLike[str]" = "review.sqlite", **options: Any) -> "ReviewServer":
+        """Start the review page of this result and return its server, running in the background.
+
+        Parameters
+        ----------
+        answers : path, default="review.sqlite"
+            Where the answers are kept; made when absent, gone on with when there.
+        **options
+            See `pmlkit.cleaning.review.review`.
+
+        Returns
+        -------
+        server : ReviewServer
+            Its ``address`` is that of the page, ``answers`` are those given so far, ``close()`` ends it.
+        """
+        from pmlkit.cleaning.review import review
+
+        return review(self, answers, **options)
 
     def report(
         self,

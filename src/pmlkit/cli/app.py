@@ -15,6 +15,7 @@ from pmlkit.cli.model_commands import evaluate, fit, predict
 from pmlkit.cli.params import expand
 from pmlkit.cli.report_command import report
 from pmlkit.cli.reproduce_command import reproduce
+from pmlkit.cli.review_command import apply, export, import_answers, review
 
 __all__ = ["app"]
 
@@ -25,7 +26,8 @@ app = typer.Typer(
     epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.",
 )
 
-_START, _DATA, _MODELS, _BENCH = "Start here", "Data sets", "Models", "Benchmarks"
+_START, _REVIEW, _DATA = "Start here", "Asking people", "Data sets"
+_MODELS, _BENCH = "Models", "Benchmarks"
 _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
     (demo, _START, ("pmlkit demo", "pmlkit demo --rows 5000 --seed 7 --out /tmp/strips")),
     (methods, _START, ("pmlkit methods", "pmlkit methods PMLLFC", "pmlkit methods --json")),
@@ -36,6 +38,29 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
             "pmlkit clean posts.csv --labels tags --sep ';' --text body -o cleaned.csv --report report.html",
             "pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv",
         ),
+    ),
+    (
+        review,
+        _REVIEW,
+        (
+            "pmlkit review posts.csv --labels tags --text body",
+            "pmlkit review posts.csv --labels tags --text body --answers tags.sqlite --no-browser",
+        ),
+    ),
+    (
+        apply,
+        _REVIEW,
+        ("pmlkit apply review.sqlite posts.csv --labels tags --text body -o cleaned.csv",),
+    ),
+    (
+        export,
+        _REVIEW,
+        ("pmlkit export posts.csv --labels tags --text body --to label-studio -o tasks.json",),
+    ),
+    (
+        import_answers,
+        _REVIEW,
+        ("pmlkit import-answers export.json --from label-studio -o answers.csv",),
     ),
     (
         info,
@@ -105,6 +130,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
             "pmlkit reproduce --quick --embedded",
             "pmlkit reproduce --quick --jobs 2",
             "pmlkit reproduce --jobs 2 --out reproduction",
+            "pmlkit reproduce pml-lc --quick",
         ),
     ),
 )
@@ -135,4 +161,6 @@ def _pmlkit(
 
 
 for _function, _panel, _lines in _COMMANDS:
-    app.command(_function.__name__, rich_help_panel=_panel, epilog=_examples(_lines))(expand(_function))
+    app.command(_function.__name__.replace("_", "-"), rich_help_panel=_panel, epilog=_examples(_lines))(
+        expand(_function)
+    )

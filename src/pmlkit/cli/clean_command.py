@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
 
-__all__ = ["clean"]
+__all__ = ["clean", "find_suspects", "write_labels"]
 
 _N_SHOWN = 10
 _N_MISSING = 200
@@ -128,16 +128,16 @@ def clean(
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
-    options = {"method": judge, "min_rows": min_rows, "every_row_has_a_label": _ANSWERS[every_row_has_a_label]}
+    options = {"every_row_has_a_label": _ANSWERS[every_row_has_a_label]}
     if pred_probs is not None:
         options["pred_probs"] = _read_probabilities(pred_probs, table)
-    result = _judge(table, options)
+    result = find_suspects(table, judge, min_rows, **options)
     keep_one = not may_empty_rows
     removed = result.removable(precision=precision, keep_at_least_one=keep_one)
     with together():
         if target is not None:
             with Watch(f"writing {target.name}"):
-                _write(table, target, result.cleaned(precision=precision, keep_at_least_one=keep_one))
+                write_labels(table, target, result.cleaned(precision=precision, keep_at_least_one=keep_one))
         if outputs.log is not None:
             _write_cells(outputs.log, result, result.order[removed[result.order]])
         if outputs.suspects is not None:
@@ -173,17 +173,20 @@ def _read_probabilities(path: Path, table: "Table | PMLDataset") -> Any:
     return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
 
 
-def _judge(table: "Table | PMLDataset", options: dict[str, Any]) -> "CleaningResult":
+def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int, **options: Any) -> "CleaningResult":
+    """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
     from sklearn.utils._param_validation import InvalidParameterError
 
-    from pmlkit.cleaning import clean as find_suspects
+    from pmlkit.cleaning import clean as judge
     from pmlkit.cleaning.result import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
         table.X  # noqa: B018  shown apart, because it takes its time
     with Watch("looking for wrong labels") as watch:
         try:
-            result = find_suspects(table, on_fit=lambda model: follow(model, watch), **options)
+            result = judge(
+                table, method=method, min_rows=min_rows, on_fit=lambda model: follow(model, watch), **options
+            )
         except InvalidParameterError as error:
             raise Misuse(str(error)) from error
     if len(result.rare_labels):
@@ -209,7 +212,8 @@ def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
             raise Misuse(str(error)) from error
 
 
-def _write(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+    """Write a table with the labels that stay, in the format that it was read in."""
     from pmlkit.data import Table, write
 
     if isinstance(table, Table):

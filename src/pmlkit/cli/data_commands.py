@@ -186,7 +186,7 @@ def _write(data: "PMLDataset", out: Path, out_format: str | None, options: dict[
 
 
 def _size(data: "PMLDataset", out: Path) -> dict[str, int]:
-    return {"rows": data.n_rows, "features": data.n_features, "labels": data.n_labels, "bytes": out.stat().st_size}
+    return {"rows": data.n_samples, "features": data.n_features, "labels": data.n_labels, "bytes": out.stat().st_size}
 
 
 def _check_choice(word: str | None, allowed: tuple[str, ...], option: str) -> None:

@@ -97,7 +97,7 @@ def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
 def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
     names = found.data.label_names
     return {
-        "rows": found.data.n_rows,
+        "rows": found.data.n_samples,
         "training_rows": found.n_train,
         "methods": {
             name: {"seconds": round(method.seconds, 3), "metrics": method.metrics, "cleaning": method.cleaning}
@@ -118,7 +118,7 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
 
 
 def _print(found: "Demo", paths: dict[str, Path]) -> None:
-    n_rows, n_train = found.data.n_rows, found.n_train
+    n_rows, n_train = found.data.n_samples, found.n_train
     cleaning = found.methods[found.best_cleaner].cleaning
     n_false, n_candidates = int(cleaning["n_false_candidates"]), int(cleaning["n_candidates"])
     n_wrong = sum(suspect.is_wrong for suspect in found.suspects)

@@ -368,7 +368,7 @@ def _aligned_truth(data: "PMLDataset", names: Sequence[str], path: Path) -> "tup
     number = {name: k for k, name in enumerate([*names, *unknown])}
     order = np.array([number[name] for name in data.label_names])
     cells = data.truth.tocoo()
-    return sparse.csr_array((cells.data, (cells.row, order[cells.col])), shape=(data.n_rows, len(number))), unknown
+    return sparse.csr_array((cells.data, (cells.row, order[cells.col])), shape=(data.n_samples, len(number))), unknown
 
 
 def _with_unknown(scores: "FloatArray", sets: Any, n_unknown: int) -> tuple[Any, Any]:

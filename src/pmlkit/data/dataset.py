@@ -111,7 +111,7 @@ class PMLDataset:
         right = candidates if truth is Y else None if truth is None else as_indicator(truth, "truth", names=known)
         if right is not None and right is not candidates:
             refuse_not_subset(right, candidates)
-        n_rows, n_features = features.shape
+        n_samples, n_features = features.shape
         values = {
             "_x": features,
             "_y": candidates,
@@ -120,8 +120,8 @@ class PMLDataset:
                 feature_names if feature_names is not None else frame_names(X), n_features, "feature"
             ),
             "_label_names": as_names(known, candidates.shape[1], "label"),
-            "_media": as_media(media, n_rows),
-            "_ids": as_ids(ids, n_rows),
+            "_media": as_media(media, n_samples),
+            "_ids": as_ids(ids, n_samples),
             "_name": str(name),
             "_provenance": str(provenance),
         }
@@ -192,7 +192,7 @@ class PMLDataset:
         return self._provenance
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         """Number of rows."""
         return int(self._y.shape[0])
 
@@ -223,7 +223,7 @@ class PMLDataset:
         Parameters
         ----------
         rows : array of int, array of bool or slice
-            Positions of the rows (a position may occur more than once), or a mask of length `n_rows`.
+            Positions of the rows (a position may occur more than once), or a mask of length `n_samples`.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class PMLDataset:
             raise ValueError(f"rows must be a slice or a one-dimensional array of int or bool, got {rows!r}.")
         if isinstance(chosen, np.ndarray) and not len(chosen):
             chosen = slice(0)
-        index = np.arange(self.n_rows)[chosen]
+        index = np.arange(self.n_samples)[chosen]
         if not len(index):
             raise DataError("The subset has no rows: a data set needs at least one.")
         media = self._media
@@ -314,16 +314,16 @@ class PMLDataset:
         >>> facts["duplicate_rows"], facts["constant_features"], facts["labels_without_positives"]
         (1, 2, 1)
         """
-        n_rows, cells = self.n_rows, self.n_rows * self.n_features
+        n_samples, cells = self.n_samples, self.n_samples * self.n_features
         n_true = None if self._truth is None else int(self._truth.nnz)
         stored = self._x.nnz if sparse.issparse(self._x) else np.count_nonzero(self._x)
         return {
-            "rows": n_rows,
+            "rows": n_samples,
             "features": self.n_features,
             "labels": self.n_labels,
             "density": float(stored / cells) if cells else 0.0,
-            "candidate_cardinality": self._y.nnz / n_rows,
-            "true_cardinality": None if n_true is None else n_true / n_rows,
+            "candidate_cardinality": self._y.nnz / n_samples,
+            "true_cardinality": None if n_true is None else n_true / n_samples,
             "false_candidates": None if n_true is None else int(self._y.nnz - n_true),
             "noise_ratio": (self._y.nnz - n_true) / n_true if n_true else None,
             "rows_without_candidates": int((np.diff(self._y.indptr) == 0).sum()),
@@ -375,13 +375,13 @@ class PMLDataset:
     def _facts(self) -> list[tuple[str, str]]:
         """Return short descriptions whose cost does not grow with the number of columns."""
         kind = f"{'CSR' if sparse.issparse(self._x) else 'dense'} {self._x.dtype}"
-        labels = f"{self._y.nnz / self.n_rows:.2f} candidates"
+        labels = f"{self._y.nnz / self.n_samples:.2f} candidates"
         if self._truth is None:
             labels += " per row, truth unknown"
         else:
-            labels += f" and {self._truth.nnz / self.n_rows:.2f} true labels per row"
+            labels += f" and {self._truth.nnz / self.n_samples:.2f} true labels per row"
         facts = [
-            ("rows", _plural(self.n_rows, "row")),
+            ("rows", _plural(self.n_samples, "row")),
             ("features", f"{_plural(self.n_features, 'feature')} ({kind})"),
             ("labels", _plural(self.n_labels, "label")),
             ("labelling", labels),

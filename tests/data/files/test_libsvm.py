@@ -29,7 +29,7 @@ def test_without_first_line(save):
 
 def test_with_first_line(save):
     data = read(save("3 4 5\n0,4 0:1 2:2\n\n1 \n"))
-    assert (data.n_rows, data.n_features, data.n_labels) == (3, 4, 5)
+    assert (data.n_samples, data.n_features, data.n_labels) == (3, 4, 5)
     assert data.Y.sum(axis=1).tolist() == [2, 0, 1]
     assert read(save("3 4 5\r\n0,4 0:1 2:2\r\n\r\n1\r\n\r\n\r\n")) == data, "blank lines at the end"
 

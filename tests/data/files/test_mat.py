@@ -93,7 +93,7 @@ def test_thin_features_become_sparse(save):
 
 def test_other_variables_do_no_harm(save):
     extra = {"cells": np.array([1, "a"], dtype=object), "info": {"x": 1}, "word": "hello", "z": np.array([1j])}
-    assert read(save(data=X, target=TRUTH, **extra)).n_rows == 4
+    assert read(save(data=X, target=TRUTH, **extra)).n_samples == 4
 
 
 @pytest.mark.parametrize(

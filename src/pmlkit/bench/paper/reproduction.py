@@ -236,9 +236,9 @@ def _sizes(name: str) -> dict[str, float]:
     data = read(data_home() / f"{name}.npz")
     truth = data.Y if data.truth is None else data.truth
     values: dict[str, float] = {
-        "n_rows": data.n_rows,
+        "n_rows": data.n_samples,
         "n_features": data.n_features,
         "n_labels": data.n_labels,
-        "true_labels_per_row": truth.nnz / data.n_rows,
+        "true_labels_per_row": truth.nnz / data.n_samples,
     }
     return values | ({"false_candidates": data.Y.nnz - truth.nnz} if name in REAL else {})

@@ -193,7 +193,7 @@ def read_arff(
     >>> from pmlkit.data.files.arff import read_arff
     >>> text = b"@relation 'r: -C 1'\n@attribute red {0,1}\n@attribute size real\n@data\n1,0.5\n0,2"
     >>> data = read_arff(Source(pathlib.Path("r.arff"), "r", io.BytesIO(text)))
-    >>> data.label_names, data.feature_names, data.n_rows
+    >>> data.label_names, data.feature_names, data.n_samples
     (('red',), ('size',), 2)
     """
     if nominal not in ("ordinal", "onehot"):

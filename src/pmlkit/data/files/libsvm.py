@@ -187,7 +187,7 @@ def write_libsvm(
     Y = written_labels(dataset, labels)
     if lost := losses(dataset):
         logger.warning("libsvm holds one label block (here: the %s) and leaves out: %s", labels, ", ".join(lost))
-    stream.write(f"{dataset.n_rows} {dataset.n_features} {dataset.n_labels}\n".encode())
+    stream.write(f"{dataset.n_samples} {dataset.n_features} {dataset.n_labels}\n".encode())
     for Y_rows, X_rows in row_blocks(Y, dataset.X):
         stream.write("".join(_lines(Y_rows, sparse.csr_array(X_rows))).encode())
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from pmlkit._typing import BoolArray, FloatArray
+from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
 from pmlkit.methods.clear_pml.loo_ridge import LooRidge
 from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, rescale_to_sum, shrunk_count
@@ -34,7 +35,7 @@ class Evidence:
     calibration: ScoreCalibration
 
     @classmethod
-    def of(cls, ridge: LooRidge, target: FloatArray) -> "Evidence":
+    def of(cls, ridge: LooRidge | DualRidge, target: FloatArray) -> "Evidence":
         """Fit the regression to a target and calibrate its leave-one-out scores."""
         model = ridge.fit(target)
         scores = ridge.loo_scores(target, model)
@@ -86,7 +87,7 @@ class CandidateModel:
 
     Attributes
     ----------
-    ridge : LooRidge
+    ridge : LooRidge or DualRidge
     is_candidate : bool array of shape (n_samples, n_labels)
     chance : array of shape (n_samples, n_labels)
         Probability of being true, by the first evidence.
@@ -104,7 +105,7 @@ class CandidateModel:
         The candidates before the answers.
     """
 
-    ridge: LooRidge
+    ridge: LooRidge | DualRidge
     is_candidate: BoolArray
     chance: FloatArray
     floor: float

@@ -21,6 +21,7 @@ from pmlkit.methods.clear_pml.confidence_rounds import (
     blended_target,
     correct_by_correlations,
 )
+from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
 from pmlkit.methods.clear_pml.empty_rows import decide_empty_rows
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
@@ -38,6 +39,10 @@ _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights 
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
+_LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
+_ALWAYS_ALL, _NEVER_ALL = 4_000, 10_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 5_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
@@ -53,9 +58,10 @@ class ClearPML(BasePML):
 
     Parameters
     ----------
-    n_landmarks : int, default=1000
-        Rows that span the kernel's functions. With so many rows or fewer it is exact. With millions of
-        rows there are fewer, so that the kernel fits into memory.
+    n_landmarks : int or "auto", default="auto"
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
+        rows, up to 10,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
+        that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
         counts where it makes the best label, out of sample, a candidate clearly more often.
@@ -127,7 +133,7 @@ class ClearPML(BasePML):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
-        "n_landmarks": [Interval(Integral, 2, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
         "mode": [StrOptions({"auto", "several", "single"})],
         "every_row_has_a_label": ["boolean", StrOptions({"auto"})],
         "empty_rows": [StrOptions({"auto", "unlabelled", "negative"})],
@@ -136,7 +142,7 @@ class ClearPML(BasePML):
     def __init__(
         self,
         *,
-        n_landmarks: int = 1000,
+        n_landmarks: int | Literal["auto"] = "auto",
         mode: Literal["auto", "several", "single"] = "auto",
         every_row_has_a_label: bool | Literal["auto"] = "auto",
         empty_rows: Literal["auto", "unlabelled", "negative"] = "auto",
@@ -183,9 +189,11 @@ class ClearPML(BasePML):
         if answers is not None:
             answers = answers.of_rows(has_candidates)
             is_candidate = (given | answers.right) & ~answers.wrong
-        self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate)
+        # Self-training on unlabelled rows needs the moments of landmarks.
+        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(X, Y.shape[1])
+        self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate, exact=exact)
         progress.step("features")
-        first = Evidence.of(ridge, is_candidate.astype(ridge.design.dtype))
+        first = Evidence.of(ridge, is_candidate.astype(ridge.dtype))
         self.noise_floor_ = noise_floor(first.probability, is_candidate)
         chance = true_probabilities(first.probability, self.noise_floor_)
         progress.step("evidence")
@@ -201,9 +209,11 @@ class ClearPML(BasePML):
         if self.empty_rows_ == "negative":
             target = np.zeros(Y.shape)
             target[has_candidates] = blended_target(is_candidate, final.confidence)
-            ridge = ridge_system(self._kernel, self._weighting.transform(X), dtype=ridge.design.dtype).solved(
-                self.regularization_
-            )
+            weighted = self._weighting.transform(X)
+            if exact:
+                self._kernel, ridge = self._on_all_rows(weighted, self._kernel.width)
+            else:
+                ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
             evidence = Evidence.of(ridge, target)
             self._correlations, scores = correct_by_correlations(evidence, target)
         else:
@@ -211,7 +221,7 @@ class ClearPML(BasePML):
             scores[has_candidates] = final.probability
         self._calibration = evidence.calibration
         self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
-        if self.empty_rows_ == "unlabelled":
+        if isinstance(ridge, LooRidge) and self.empty_rows_ == "unlabelled":
             self.intercept_, self.dual_coef_ = fit_with_pseudo_labels(
                 ridge,
                 evidence.model,
@@ -230,7 +240,7 @@ class ClearPML(BasePML):
 
     def _noise_model(
         self,
-        ridge: LooRidge,
+        ridge: LooRidge | DualRidge,
         is_candidate: BoolArray,
         chance: FloatArray,
         some_empty: bool,
@@ -257,8 +267,8 @@ class ClearPML(BasePML):
         return decide_empty_rows(X, ~has_candidates).meaning if self.empty_rows == "auto" else self.empty_rows
 
     def _choose_features(
-        self, X: Features, rows: Features, is_candidate: BoolArray
-    ) -> tuple[FeatureWeighting, LandmarkKernel, LooRidge]:
+        self, X: Features, rows: Features, is_candidate: BoolArray, *, exact: bool
+    ) -> tuple[FeatureWeighting, LandmarkKernel, LooRidge | DualRidge]:
         weightings = possible_weightings(X)
         linear = weightings[0] != "standard"
         trial = sample_by_content(rows, _ROWS_TO_TRY)
@@ -273,14 +283,37 @@ class ClearPML(BasePML):
         logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
         weighting, regularization, _ = min(trials, key=lambda found: found[-1])
         self.weighting_ = weighting.weighting
-        n_landmarks = min(self.n_landmarks, max(100, _CELLS // len(is_candidate)))
+        weighted = weighting.transform(rows)
+        if exact:
+            # The penalty of a sample of rows is that of all of them; a search among all would cost much more.
+            some = weighted[trial]
+            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
+            targets = is_candidate[trial].astype(np.float64)
+            self.regularization_, _ = search_regularization(
+                system, targets, np.arange(len(trial)), start=regularization
+            )
+            return weighting, *self._on_all_rows(weighted, mean_distance_between(some))
+        n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
+        n_landmarks = min(n_landmarks, max(100, _CELLS // len(is_candidate)))
         landmarks = weighting.transform(X[sample_by_content(X, n_landmarks)])
         kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
         dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
-        system = ridge_system(kernel, weighting.transform(rows), dtype=dtype)
-        regularization, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
-        self.regularization_ = regularization
-        return weighting, kernel, system.solved(regularization)
+        system = ridge_system(kernel, weighted, dtype=dtype)
+        self.regularization_, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
+        return weighting, kernel, system.solved(self.regularization_)
+
+    def _on_all_rows(self, weighted: Features, width: float) -> tuple[LandmarkKernel, DualRidge]:
+        kernel = LandmarkKernel(weighted, width, linear=True)
+        dtype = np.float32 if weighted.shape[0] > _ROWS_IN_DOUBLE else np.float64
+        return kernel, dual_ridge(kernel, self.regularization_, dtype=dtype)
+
+    def _all_rows_affordable(self, X: Features, n_labels: int) -> bool:
+        """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
+        if self.n_landmarks != "auto" or X.shape[1] < _WIDE or possible_weightings(X)[0] == "standard":
+            return False
+        n_nonzero = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
+        affordable = float(_CUBE_PER_CELL * n_nonzero * n_labels) ** (1.0 / 3.0)
+        return bool(X.shape[0] <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))

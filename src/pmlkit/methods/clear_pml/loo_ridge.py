@@ -76,6 +76,11 @@ class LooRidge:
     factor: FloatArray
     mean: FloatArray
 
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The precision of the computations."""
+        return self.design.dtype
+
     def fit(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the targets' means and the coefficients of the design's columns."""
         mean = target.mean(axis=0, dtype=np.float64)

@@ -1,14 +1,4 @@
-r"""PML-LFC: label confidences and a linear predictor, learned together from features and labels.
-
-.. math::
-
-    \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
-        + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}
-
-P are the confidences, W the predictor, :math:`A = S \circ C` the similarity of rows by features (a
-Gaussian kernel) and by candidates (their cosine); H leaves out the diagonal. The paper's equations
-are cited by number; docs/methods/pml-lfc.md lists where the printed ones had to be corrected.
-"""
+"""The estimator of PML-LFC. The paper's equations are cited by number; docs/methods/pml-lfc.md lists corrections."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +35,7 @@ class PMLLFC(BasePML):
     .. math::
 
         \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
-            + \lambda \|P 1 - 1\|^2 .
+            + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}.
 
     Parameters
     ----------
@@ -124,6 +114,9 @@ class PMLLFC(BasePML):
 
     Notes
     -----
+    In the objective, P are the confidences and W the predictor. :math:`A = S \circ C` is the similarity of rows by
+    features (a Gaussian kernel) times that by candidates (their cosine), and H leaves out the diagonal.
+
     The defaults are one setting for all data with which 36 of the paper's 40 figures are met
     (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
 

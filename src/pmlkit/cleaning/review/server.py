@@ -1,0 +1,239 @@
+"""The web server of a review, on this machine only unless told otherwise: routes to `Review` in session.py."""
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from jinja2 import Environment, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pmlkit.cleaning.review.security import Gate, SecurityMiddleware
+from pmlkit.cleaning.review.session import Review
+from pmlkit.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning.audit import Answers
+
+__all__ = ["ReviewServer"]
+
+logger = logging.getLogger(__name__)
+
+_STATIC = {
+    "review.js": "text/javascript; charset=utf-8",
+    "review.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ReviewServer:
+    """Serve a review on a port of this machine.
+
+    Parameters
+    ----------
+    review : Review
+    host : str, default="127.0.0.1"
+        Another address than a loopback one lets other machines in: only with the token, but without encryption.
+    port : int, default=0
+        0 takes any free port.
+
+    Attributes
+    ----------
+    port : int
+        The port that is bound.
+    gate : Gate
+        Makes the one-time tokens.
+    """
+
+    def __init__(self, review: Review, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.review = review
+        self.host = host
+        self._socket = _bind(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        self.gate = Gate(review.store, self.port)
+        names = {host, *_LOOPBACK} if host in _LOOPBACK else {host}
+        hosts = {f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}" for name in names}
+        self.app = _application(review, self.gate, hosts, self.new_address)
+        config = uvicorn.Config(
+            self.app, log_level="critical", access_log=False, lifespan="off", server_header=False, date_header=False,
+            timeout_graceful_shutdown=2, h11_max_incomplete_event_size=16_384,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can reach the server."""
+        return self.host in _LOOPBACK
+
+    @cached_property
+    def address(self) -> str:
+        """The address of the page, with a token that works once."""
+        return self.new_address()
+
+    @property
+    def answers(self) -> "Answers":
+        """The answers so far."""
+        return self.review.answers
+
+    def new_address(self, who: str | None = None) -> str:
+        """Return an address with a token that opens the page once."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}/?token={self.gate.new_token(who)}"
+
+    def run(self) -> None:
+        """Serve until Ctrl-C or `stop`."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def start(self) -> None:
+        """Serve in the background; returns when requests are answered."""
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self.run, name="pmlkit review", daemon=True)
+        self._thread.start()
+        while self._thread.is_alive() and not self._server.started:
+            self._thread.join(0.01)
+
+    def stop(self) -> None:
+        """End serving; what is under way is finished first."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """End serving and close the store of the answers."""
+        self.stop()
+        self.review.close()
+
+    def _repr_html_(self) -> str:
+        """Show the address in a notebook."""
+        return f'<p>Review page: <a href="{escape(self.address)}" target="_blank">{escape(self.address)}</a></p>'
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(
+            f"The port {port} of {host} cannot be used: {reason}. Choose another with --port, or 0 for any free one."
+        ) from error
+    return bound
+
+
+def _application(review: Review, gate: Gate, hosts: set[str], new_address: Callable[[], str]) -> Starlette:
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    files = resources.files("pmlkit.cleaning.review")
+    page = environment.from_string(files.joinpath("templates", "page.html.j2").read_text(encoding="utf-8"))
+    static = {name: files.joinpath("static", name).read_bytes() for name in _STATIC}
+
+    async def index(request: Request) -> Response:
+        token = request.query_params.get("token")
+        if token is not None:
+            cookie = await run_in_threadpool(gate.admit, token[:200])
+            if cookie is None and gate.visitor(request) is None:
+                return _refused("This address was used already, or is not of this run of the server.")
+            answer = RedirectResponse("/", status_code=303)
+            if cookie is not None:
+                answer.set_cookie(
+                    gate.cookie_name, cookie, max_age=30 * 24 * 3600, httponly=True, samesite="strict", path="/"
+                )
+            return answer
+        if gate.visitor(request) is None:
+            return _refused("Open the address that the server printed when it started.")
+        return HTMLResponse(page.render(title=review.title), headers={"cache-control": "no-store"})
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            return PlainTextResponse("There is no such file.\n", status_code=404)
+        return Response(static[name], media_type=_STATIC[name], headers={"cache-control": "no-cache"})
+
+    def api(handler: Callable[..., Any]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            who = gate.visitor(request)
+            if who is None:
+                return PlainTextResponse("Not signed in.\n", status_code=401)
+            try:
+                given: dict[str, Any] = dict(request.query_params)
+                if request.method == "POST":
+                    given = json.loads(await request.body())
+                    if not isinstance(given, dict):
+                        raise DataError("A request must be a JSON object.")
+                found = await run_in_threadpool(handler, who, given)
+            except (ValueError, RecursionError) as error:
+                # DataError is a ValueError: bad input, a changed store, a full disk; nothing was acknowledged.
+                return PlainTextResponse(f"{error}\n", status_code=400)
+            if isinstance(found, Response):
+                return found
+            return JSONResponse(found, headers={"cache-control": "no-store"})
+
+        return endpoint
+
+    async def rename(request: Request) -> Response:
+        if gate.visitor(request) is None:
+            return PlainTextResponse("Not signed in.\n", status_code=401)
+        try:
+            who = str(json.loads(await request.body()).get("who", "")).strip()[:60]
+        except (ValueError, AttributeError):
+            who = ""
+        if not who:
+            return PlainTextResponse("A name must have at least one letter.\n", status_code=400)
+        await run_in_threadpool(gate.rename, request, who)
+        return JSONResponse(await run_in_threadpool(review.state, who, {}))
+
+    def picture(who: str, given: dict[str, Any]) -> Response:
+        data, media_type = review.picture(given.get("row"))
+        return Response(data, media_type=media_type, headers={"cache-control": "private, max-age=3600"})
+
+    def download(who: str, given: dict[str, Any]) -> Response:
+        data, name, media_type = review.download(str(given.get("what", "")))
+        quoted = name.encode("ascii", "replace").decode().replace('"', "'")
+        return Response(
+            data, media_type=media_type, headers={"content-disposition": f'attachment; filename="{quoted}"'}
+        )
+
+    def invite(who: str, given: dict[str, Any]) -> dict[str, str]:
+        return {"link": new_address()}
+
+    get = {
+        "start": review.start, "state": review.state, "card": review.card, "label": review.label_rows,
+        "missing": review.missing_rows, "results": review.results, "picture": picture, "download": download,
+    }  # fmt: skip
+    post = {
+        "answer": review.answer, "undo": review.undo, "toggle": review.toggle, "flag": review.flag,
+        "change": review.change, "bulk": review.bulk,
+        "missing": review.answer_missing, "settle": review.settle, "learn": review.learn,
+        "invite": invite,
+    }  # fmt: skip
+    routes = [
+        Route("/", index),
+        Route("/static/{name}", asset),
+        *(Route(f"/api/{name}", api(handler), methods=["GET"]) for name, handler in get.items()),
+        *(Route(f"/api/{name}", api(handler), methods=["POST"]) for name, handler in post.items()),
+        Route("/api/name", rename, methods=["POST"]),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(SecurityMiddleware, hosts=hosts)])
+
+
+def _refused(text: str) -> Response:
+    return PlainTextResponse(text + "\n", status_code=401)

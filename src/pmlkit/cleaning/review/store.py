@@ -1,0 +1,257 @@
+"""The answers of a review in one SQLite file: an append-only log that survives a killed process and a power cut.
+
+Nothing is ever changed or deleted. An undo is an entry that names the one it takes back; a changed answer is an undo
+and a new answer. Every write is one transaction with full synchronisation, so that what was acknowledged is on disk.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from pmlkit.exceptions import DataError
+
+__all__ = ["ANSWERS", "AnswerStore", "Event", "StoredEvent"]
+
+ANSWERS = ("right", "wrong", "unsure")
+_VERSION = 1
+_APPLICATION_ID = 0x504D4C52  # "PMLR"
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    who TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('answer', 'undo', 'flag', 'unflag')),
+    row INTEGER,
+    label TEXT,
+    answer TEXT CHECK (answer IN ('right', 'wrong', 'unsure')),
+    kind TEXT NOT NULL,
+    undoes INTEGER REFERENCES event (seq),
+    seconds REAL,
+    shown TEXT,
+    client TEXT UNIQUE
+);
+CREATE TABLE visitor (secret TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of the log.
+
+    Attributes
+    ----------
+    who : str
+        The person.
+    action : {"answer", "undo", "flag", "unflag"}
+    row, label
+        The cell; `label` is the label's name.
+    answer : {"right", "wrong", "unsure"}, optional
+    kind : str
+        Where it came from: a kind of question of the audit, or ``"selection"``, ``"missing"``, ``"toggle"``.
+    undoes : int, optional
+        The entry that an undo takes back.
+    seconds : float, optional
+        How long the answer took.
+    shown : dict, optional
+        What the person saw when answering.
+    client : str, optional
+        A key chosen by the sender; an entry that is sent twice is stored once.
+    """
+
+    who: str
+    action: str
+    kind: str
+    row: int | None = None
+    label: str | None = None
+    answer: str | None = None
+    undoes: int | None = None
+    seconds: float | None = None
+    shown: dict[str, Any] | None = None
+    client: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredEvent(Event):
+    """An entry with its number and time."""
+
+    seq: int = 0
+    at: str = ""
+
+
+class AnswerStore:
+    """An append-only log of answers in an SQLite file.
+
+    Parameters
+    ----------
+    path : path
+        Made when absent.
+    fingerprint : str, optional
+        Identifies the rows, labels and candidates that the answers are about. A store of other data is refused.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.cleaning.review.store import AnswerStore, Event
+    >>> with tempfile.TemporaryDirectory() as folder, AnswerStore(pathlib.Path(folder, "a.sqlite")) as store:
+    ...     seq = store.append([Event("ann", "answer", "audit", row=3, label="cat", answer="wrong")])[0]
+    ...     _ = store.append([Event("ann", "undo", "audit", undoes=seq)])
+    ...     [event.action for event in store.events()], store.standing()
+    (['answer', 'undo'], [])
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        if self.path.is_dir() or (self.path.exists() and not self.path.is_file()):
+            raise DataError(f"{str(self.path)!r} is not a file: give the path of a store of answers.")
+        if not self.path.parent.is_dir():
+            raise DataError(f"There is no folder {str(self.path.parent)!r}: make it first, or choose another.")
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        with self._explained("opened"):
+            self._connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=20)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._prepare()
+        self._check_fingerprint(fingerprint)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; closing twice is allowed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def append(self, events: Sequence[Event]) -> list[int]:
+        """Store entries in one transaction and return their numbers; they are on disk when this returns.
+
+        An entry whose `client` key is stored already is not stored again: its number is returned.
+        """
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        numbers = []
+        with self._lock, self._explained("written"), self._transaction() as connection:
+            for event in events:
+                known = connection.execute("SELECT seq FROM event WHERE client = ?", (event.client,)).fetchone()
+                if known is not None:
+                    numbers.append(int(known[0]))
+                    continue
+                values = asdict(event) | {"at": at}
+                values["shown"] = None if event.shown is None else json.dumps(event.shown, ensure_ascii=False)
+                names = ", ".join(values)
+                marks = ", ".join(f":{name}" for name in values)
+                cursor = connection.execute(f"INSERT INTO event ({names}) VALUES ({marks})", values)
+                numbers.append(int(cursor.lastrowid or 0))
+        return numbers
+
+    def events(self, after: int = 0) -> list[StoredEvent]:
+        """Return the entries with numbers above `after`, in order."""
+        names = "seq, at, who, action, kind, row, label, answer, undoes, seconds, shown, client"
+        with self._lock, self._explained("read"):
+            lines = self._open().execute(f"SELECT {names} FROM event WHERE seq > ? ORDER BY seq", (after,)).fetchall()
+        found = []
+        for line in lines:
+            values = dict(zip(names.split(", "), line, strict=True))
+            values["shown"] = None if values["shown"] is None else json.loads(values["shown"])
+            found.append(StoredEvent(**values))
+        return found
+
+    def standing(self) -> list[StoredEvent]:
+        """Return the answers that were not taken back, in order."""
+        events = self.events()
+        undone = {event.undoes for event in events if event.action == "undo"}
+        return [event for event in events if event.action == "answer" and event.seq not in undone]
+
+    def get(self, key: str) -> str | None:
+        """Return a stored setting."""
+        with self._lock, self._explained("read"):
+            line = self._open().execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if line is None else str(line[0])
+
+    def set(self, key: str, value: str) -> None:
+        """Store a setting."""
+        with self._lock, self._explained("written"), self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def add_visitor(self, secret: str, who: str) -> None:
+        """Remember a browser by the hash of its cookie, so that it stays signed in when the server restarts."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._lock, self._explained("written"), self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO visitor VALUES (?, ?, ?)", (secret, who, at))
+
+    def visitor(self, secret: str) -> str | None:
+        """Return the name of the person behind the hash of a cookie, or None."""
+        with self._lock, self._explained("read"):
+            line = self._open().execute("SELECT who FROM visitor WHERE secret = ?", (secret,)).fetchone()
+        return None if line is None else str(line[0])
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise DataError(f"{str(self.path)!r} is closed.")
+        return self._connection
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._open()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _prepare(self) -> None:
+        connection = self._open()
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        mark = connection.execute("PRAGMA application_id").fetchone()[0]
+        is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if not is_empty and mark != _APPLICATION_ID:
+            raise DataError(f"{str(self.path)!r} is an SQLite file, but not a store of answers: choose another path.")
+        if version > _VERSION:
+            raise DataError(
+                f"{str(self.path)!r} was written by a newer version of pmlkit (format {version}, this one knows "
+                f"{_VERSION}): update pmlkit."
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if is_empty:
+            with self._transaction():
+                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                    for statement in _SCHEMA.split(";")[:-1]:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _check_fingerprint(self, fingerprint: str | None) -> None:
+        if fingerprint is None:
+            return
+        known = self.get("fingerprint")
+        if known is None:
+            self.set("fingerprint", fingerprint)
+        elif known != fingerprint:
+            self.close()
+            raise DataError(
+                f"{str(self.path)!r} holds answers about other data: the table or its labels changed since, or it is "
+                "another table. Use the table that was reviewed, or another path for the answers."
+            )
+
+    @contextlib.contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise DataError(f"The answers in {str(self.path)!r} could not be {what}: {error}.") from error

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pmlkit import ClearPML
+from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.loo_ridge import ridge_system
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    return LandmarkKernel(X, 1.5, linear=True), X, rng.uniform(size=(30, 3))
+
+
+@pytest.mark.parametrize("regularization", [0.1, 3.0])
+def test_it_is_the_regression_on_landmarks_with_every_row_as_one(problem, regularization):
+    kernel, X, target = problem
+    dual, primal = dual_ridge(kernel, regularization), ridge_system(kernel, X).solved(regularization)
+    models = [ridge.on_kernel(ridge.fit(target)) for ridge in (dual, primal)]
+    new = np.random.default_rng(1).normal(size=(10, 4))
+    scores = [kernel.times(new, coef) + intercept for intercept, coef in models]
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
+    held_out = [ridge.loo_scores(target, ridge.fit(target)) for ridge in (dual, primal)]
+    np.testing.assert_allclose(held_out[0], held_out[1], atol=1e-6)
+
+
+def test_left_out_scores_are_those_of_refits_without_the_row(problem):
+    kernel, X, target = problem
+    ridge = dual_ridge(kernel, 0.5)
+    held_out = ridge.loo_scores(target, ridge.fit(target))
+    K = kernel(X)
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        # An intercept that costs nothing, beside the dual coefficients.
+        system = np.block(
+            [[K[np.ix_(rest, rest)] + 0.5 * np.eye(rest.sum()), np.ones((rest.sum(), 1))], [np.ones(rest.sum()), 0.0]]
+        )
+        solution = np.linalg.solve(system, np.vstack([target[rest], np.zeros(3)]))
+        np.testing.assert_allclose(held_out[i], K[i, rest] @ solution[:-1] + solution[-1], atol=1e-9)
+
+
+def test_single_precision_is_close(problem):
+    kernel, _, target = problem
+    scores = []
+    for dtype in (np.float64, np.float32):
+        ridge = dual_ridge(kernel, 1.0, dtype=dtype)
+        scores.append(ridge.loo_scores(target.astype(dtype), ridge.fit(target.astype(dtype))))
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-4)
+
+
+def test_sparse_rows_are_all_landmarks_as_long_as_that_is_affordable(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
+    Y = (rng.uniform(size=(120, 4)) < 0.4).astype(int)
+    Y[~Y.any(axis=1), 0] = 1
+    monkeypatch.setattr(estimator, "_WIDE", 300)
+    assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
+    assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
+    Y[:5] = 0
+    assert ClearPML(empty_rows="negative").fit(X, Y).dual_coef_.shape == (120, 4)
+    monkeypatch.setattr(estimator, "_ALWAYS_ALL", 10)
+    monkeypatch.setattr(estimator, "_NEVER_ALL", 10)
+    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
+    assert ClearPML().fit(X, Y).dual_coef_.shape == (60, 4)

@@ -1,0 +1,229 @@
+"""The whole walk in a real browser."""
+
+import json
+
+import pytest
+
+from pmlkit.cleaning import clean
+from pmlkit.cleaning.review.session import Review
+from pmlkit.cleaning.review.store import AnswerStore
+from review_fixtures import served
+
+
+def until(page, condition):
+    """Wait until an expression is true in the page; the page's own policy forbids Playwright's way."""
+    for _ in range(3000):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(20)
+    pytest.fail(f"never true: {condition}")
+
+
+@pytest.fixture
+def page(browser, server):
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    opened = context.new_page()
+    problems = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.goto(server.new_address())
+    until(opened, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+    yield opened
+    context.close()
+    assert problems == []
+
+
+def answered(page, number):
+    until(page, f"document.querySelector('#facts dd').textContent.startsWith('{number}')")
+
+
+def test_answers_by_keyboard(page, review):
+    for number, key in enumerate(["a", "x", "Space"], start=1):
+        before = page.inner_text("#question")
+        page.keyboard.press(key)
+        answered(page, number)
+        assert before.startswith("Is ")
+    assert [event.answer for event in review.store.standing()] == ["right", "wrong", "unsure"]
+    assert review.audit.n_answers == 3
+    assert page.locator("#recent li").count() == 3
+
+
+def test_undo_brings_the_card_back(page, review):
+    question, row = page.inner_text("#question"), page.inner_text("#row-name")
+    page.keyboard.press("x")
+    answered(page, 1)
+    page.keyboard.press("Backspace")
+    answered(page, 0)
+    assert (page.inner_text("#question"), page.inner_text("#row-name")) == (question, row)
+    assert review.store.standing() == []
+    assert len(review.store.events()) == 2
+
+
+def test_a_recent_answer_can_be_changed(page, review):
+    page.keyboard.press("x")
+    answered(page, 1)
+    page.select_option("#recent select", "right")
+    until(page, "document.querySelector('#announce').textContent === 'Changed.'")
+    assert [event.answer for event in review.store.standing()] == ["right"]
+
+
+def test_digits_toggle_other_labels_and_f_flags(page, review):
+    place = page.eval_on_selector_all(
+        "#row-labels li", "items => items.findIndex(item => !item.classList.contains('suspect'))"
+    )
+    assert place >= 0
+    page.keyboard.press(str(place + 1))
+    page.wait_for_selector("#row-labels .answer-wrong")
+    page.keyboard.press(str(place + 1))
+    page.wait_for_selector("#row-labels .answer-right")
+    page.keyboard.press("f")
+    page.wait_for_selector("#flag[aria-pressed=true]")
+    kinds = [(event.action, event.kind) for event in review.store.events()]
+    assert kinds == [("answer", "toggle"), ("undo", "toggle"), ("answer", "toggle"), ("flag", "flag")]
+
+
+def test_many_rows_of_a_label_at_once(page, review):
+    page.click("nav button[data-view=labels]")
+    page.wait_for_selector("#label-grid li")
+    for box in page.locator("#label-grid input").all()[:4]:
+        box.check()
+    assert page.inner_text("#bulk-count") == "4 selected"
+    page.click("[data-bulk=wrong]")
+    until(page, "document.querySelector('#announce').textContent.startsWith('4 rows')")
+    assert len(review.store.standing()) == 4
+    assert {event.kind for event in review.store.standing()} == {"bulk"}
+    page.click("#bulk-undo")
+    until(page, "document.querySelector('#announce').textContent.startsWith('4 answers')")
+    assert review.store.standing() == []
+
+
+def test_a_filter_chooses_and_says_that_it_is_no_sample(page, review):
+    label = review.result.label_names[3]
+    page.click("#filter-box summary")
+    page.select_option("#filter-label", label)
+    until(page, f"document.querySelector('#question strong')?.textContent === {label!r}")
+    assert "no random sample" in page.inner_text("#filter-note")
+    page.keyboard.press("Escape")
+    page.click("[data-answer=wrong]")
+    answered(page, 1)
+    assert review.store.standing()[0].kind == "selection"
+    page.click("#filters button[type=reset]")
+    until(page, "document.querySelector('#kind').textContent === 'random sample'")
+
+
+def test_pictures_help_and_downloads(page):
+    until(page, "document.querySelector('#row img')?.naturalWidth > 0")
+    page.keyboard.press("?")
+    assert page.locator("#help").get_attribute("open") is not None
+    page.keyboard.press("Escape")
+    page.keyboard.press("x")
+    answered(page, 1)
+    page.click("nav button[data-view=results]")
+    with page.expect_download() as download:
+        page.click("text=Answers (CSV)")
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0].startswith("row,id,label,answer,who,when")
+    assert ",wrong," in lines[1]
+
+
+def test_suggestions_are_answered(page, review):
+    page.click("nav button[data-view=missing]")
+    page.wait_for_selector("#missing-list button")
+    page.click("#missing-list button >> nth=0")
+    page.wait_for_selector("#missing-list .answered")
+    event = review.store.standing()[0]
+    assert (event.kind, event.answer) == ("missing", "right")
+    assert review.audit.n_answers == 0
+
+
+def test_two_people_at_once(browser, server, review):
+    pages = []
+    for _ in range(2):
+        page = browser.new_context().new_page()
+        page.goto(server.new_address())
+        until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+        pages.append(page)
+    shown = [(page.inner_text("#row-name"), page.inner_text("#question")) for page in pages]
+    assert shown[0] != shown[1]
+    for key in "xaaa":
+        for page in pages:
+            page.evaluate("document.querySelector('#announce').textContent = ''")
+            page.keyboard.press(key)
+        for page in pages:
+            until(page, "document.querySelector('#announce').textContent.endsWith('right?')")
+    assert len(review.store.standing()) == review.audit.n_answers == 8
+    assert len({event.who for event in review.store.standing()}) == 2
+    for page in pages:
+        page.context.close()
+
+
+def test_a_hostile_label_is_text(browser, strips, tmp_path):
+    names = [
+        "<script>document.title='bad'</script>",
+        "<img src=x onerror=document.title='bad'>",
+        *strips.label_names[2:],
+    ]
+    texts = [f"<b>row {i}</b><script>document.title='bad'</script>" for i in range(strips.n_rows)]
+    result = clean(strips.X, strips.Y, label_names=names, media=texts)
+    with AnswerStore(tmp_path / "r.sqlite") as store, served(Review(result, store)) as server:
+        page = browser.new_context().new_page()
+        page.goto(server.new_address())
+        until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+        page.click("#filter-box summary")
+        page.select_option("#filter-label", names[0])
+        until(page, "document.querySelector('#question strong')?.textContent.startsWith('<script>')")
+        assert page.inner_text("#row").startswith("<b>row")
+        for view in ("labels", "missing", "results"):
+            page.click(f"nav button[data-view={view}]")
+            page.wait_for_timeout(100)
+        assert page.title() == "Review · Review"
+        assert page.locator("main script, main b script").count() == 0
+        page.context.close()
+
+
+def test_a_simulated_review_ends_in_the_engines_certificate(page, review, strips):
+    """Answers from the truth through the page; what the page promises is what the engine certifies."""
+    truth = strips.truth.toarray()
+    number = {name: k for k, name in enumerate(strips.label_names)}
+    for count in range(1, 121):
+        row = int(page.inner_text("#row-name").removeprefix("row "))
+        label = page.inner_text("#question strong")
+        page.keyboard.press("a" if truth[row, number[label]] else "x")
+        answered(page, count)
+    reference = review.result.audit()
+    for event in review.store.standing():
+        question = reference.next()
+        assert (question.row, question.label, question.kind) == (event.row, event.label, event.kind)
+        reference.answer(question, event.answer)
+    assert (reference.certificate is None) == (review.audit.certificate is None)
+    if reference.certificate is not None:
+        assert reference.certificate.cells.tolist() == review.audit.certificate.cells.tolist()
+        until(page, f"document.querySelector('#promise').textContent === {json.dumps(str(review.audit.certificate))}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_serious_accessibility_finding(browser, server, scheme, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(server.new_address())
+    until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+    found = []
+    for view in ("cards", "labels", "missing", "results"):
+        page.click(f"nav button[data-view={view}]")
+        page.wait_for_timeout(150)
+        found += [
+            (view, problem["id"], [node["html"][:120] for node in problem["nodes"]])
+            for problem in axe.run(page).response["violations"]
+            if problem["impact"] in ("serious", "critical")
+        ]
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.keyboard.press("?")
+    found += [
+        ("help", problem["id"])
+        for problem in axe.run(page).response["violations"]
+        if problem["impact"] in ("serious", "critical")
+    ]
+    context.close()
+    assert found == []
