@@ -14,7 +14,9 @@ NAMES = [function.__name__ for function, *_ in _COMMANDS]
 
 def test_all_commands_are_there():
     models = ["demo", "evaluate", "fit", "methods", "predict"]
-    assert sorted(NAMES) == sorted(["bench", "clean", "convert", "info", "noise", "report", "reproduce", *models])
+    assert sorted(NAMES) == sorted(
+        ["audit", "bench", "clean", "convert", "info", "noise", "report", "reproduce", *models]
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pmlkit.cli.audit_command import audit
 from pmlkit.cli.bench_command import bench
 from pmlkit.cli.clean_command import clean
 from pmlkit.cli.data_commands import convert, info, noise
@@ -39,6 +40,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
             "pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv",
         ),
     ),
+    (audit, _START, ("pmlkit audit posts.csv --labels tags --sep ';' --text body --answers answers.csv",)),
     (
         review,
         _REVIEW,

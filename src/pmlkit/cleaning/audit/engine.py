@@ -31,6 +31,7 @@ __all__ = ["Audit", "Gain", "Question"]
 
 _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
+_N_TO_TELL = 20  # audit questions from which `status` tells rates
 _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
@@ -404,6 +405,8 @@ class Audit:
         parts = [f"{self.n_answers:,} answers, {(self.verdict == WRONG).sum():,} labels found wrong."]
         if (self.verdict[is_answered] == UNSURE).all():
             return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
+        if self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):
+            return parts[0] + f" After {_N_TO_TELL} it will be estimated how many are wrong in all."
         rate, left = self.noise_rate_, self.left_
         parts.append(
             f"About {100 * rate:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
@@ -561,11 +564,12 @@ class Audit:
     def _proposed(self) -> tests.Attempt | None:
         held = self._certified()
         p = self._learner.probability
-        ranked = self._cells[np.argsort(-p, kind="stable")]
+        ranked = self._cells[self._learner.queue]
         is_held = np.zeros(len(self.verdict), dtype=bool)
         is_held[held] = True
         is_possible = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
-        cells = np.concatenate([held, ranked[is_possible]])
+        is_wrong = self.verdict[ranked] == WRONG
+        cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
         p = p[self._rank[cells]]
         sizes = tests.propose(
             cells, p, self.verdict, len(held), precision=self.precision, budget=self._ledger.budget,

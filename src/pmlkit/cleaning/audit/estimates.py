@@ -12,6 +12,8 @@ from pmlkit.cleaning.estimates import Estimate
 __all__ = ["Estimates"]
 
 _Z90 = 1.645
+_FEW = 20.0  # answers: so many double the variance of an estimate
+_ENOUGH = 30  # answers of the audit sample from which its own estimate counts in full
 
 
 class Estimates:
@@ -63,8 +65,11 @@ class Estimates:
         # Without the sample's own answers, which its weights take care of.
         n_sure = model - float(wrong.sum()) + float(p[mine].sum())
         design, design_error = difference_estimate(wrong, p[mine], self._chance[mine], n_sure)
-        value = min(max((model + design) / 2.0, n_wrong), n_most) if len(mine) else model
-        error = max(float(model_error), design_error)
+        # A few answers with large weights say little by themselves.
+        share = 0.5 * min(len(self._sampled) / _ENOUGH, 1.0) if len(mine) else 0.0
+        value = min(max((1.0 - share) * model + share * design, n_wrong), n_most)
+        # Standard errors from few answers are too small themselves.
+        error = max(float(model_error), design_error) * float(np.sqrt(1.0 + _FEW / max(len(self._sampled), 1)))
         room = max(n_most - n_wrong, 1e-9)
         low, high = _interval((value - n_wrong) / room, error / room)
         unsure = min(self._unsure, 1.0)
@@ -77,5 +82,4 @@ class Estimates:
 
 
 def _interval(share: float, error: float) -> tuple[float, float]:
-    """Return a 90 % interval of a share, symmetric or, near 0 and 1, on the scale of log odds."""
     return max(share - _Z90 * error, 0.0), min(share + _Z90 * error, 1.0)

@@ -46,8 +46,10 @@ class LearningOrder:
     """
 
     def __init__(self, result: "CleaningResult", curve: Design) -> None:
-        self._result, self._curve = result, curve
-        self._full: Design | None = None
+        self._curve = curve
+        self._full = order_design(
+            result.X, result.Y, result.scores, log_odds(result.doubt[result.order]), result.order, result.rows
+        )
         self.probability: FloatArray = expit(curve.offset)
         self.queue: IntArray = np.arange(len(curve.offset))
         self.weight = 0.0
@@ -62,11 +64,6 @@ class LearningOrder:
         asked = self.fitted(verdict, rng)
         if not len(asked):
             return
-        if self._full is None:
-            result = self._result
-            self._full = order_design(
-                result.X, result.Y, result.scores, log_odds(result.doubt[result.order]), result.order, result.rows
-            )
         wrong = np.where(verdict[asked] == WRONG, 1.0 - answer_error, answer_error)
         curve = fit_noise_model(self._curve, asked, wrong)
         full = fit_noise_model(self._full, asked, wrong)

@@ -18,7 +18,7 @@ from pmlkit._typing import Features, FloatArray, IntArray
 __all__ = ["Design", "NoiseModel", "fit_noise_model"]
 
 _N_ITER, _TOLERANCE = 100, 1e-9
-_BLOCK = 200_000
+_MAX_NEAR = 200_000  # candidates that are compared with the answered ones row by row
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +110,19 @@ class NoiseModel:
         return np.asarray(odds)
 
     def _add_row_effects(self, odds: FloatArray) -> None:
+        """Add the process over rows, in very large tables only to the most suspicious candidates."""
         d = self.design
         assert d.rows is not None
-        order = np.argsort(d.label, kind="stable")
+        n_near = min(len(odds), _MAX_NEAR)
+        near = np.argpartition(-odds, n_near - 1)[:n_near] if n_near < len(odds) else np.arange(len(odds))
+        order = near[np.argsort(d.label[near], kind="stable")]
         labels, starts = np.unique(d.label[order], return_index=True)
         members = dict(zip(labels.tolist(), np.split(order, starts[1:]), strict=True))
         for label in np.unique(d.label[self.asked]).tolist():
-            mine = self.asked[d.label[self.asked] == label]
-            weight = d.row_sd**2 * self.alpha[d.label[self.asked] == label]
-            for start in range(0, len(members[label]), _BLOCK):
-                cells = members[label][start : start + _BLOCK]
-                odds[cells] += d._kernel(d.rows[cells], d.rows[mine]) @ weight
+            mine = d.label[self.asked] == label
+            cells = members.get(label)
+            if cells is not None:
+                odds[cells] += d._kernel(d.rows[cells], d.rows[self.asked[mine]]) @ (d.row_sd**2 * self.alpha[mine])
 
     def variance_of_sum(self, weight: FloatArray) -> float:
         """Return the posterior variance of a weighted sum of all log odds, the process over rows left out.

@@ -1,0 +1,259 @@
+"""The command ``audit``: asks about labels in the terminal, one card at a time, and says what the answers promise."""
+
+import contextlib
+import getpass
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from pmlkit._words import counted
+from pmlkit.cli.clean_command import find_suspects, write_labels
+from pmlkit.cli.errors import Misuse
+from pmlkit.cli.output import OUT, emit, fact_table, printable, say
+from pmlkit.cli.output_paths import check_output
+from pmlkit.cli.params import Common, Force
+from pmlkit.cli.reading import Columns, InputFile, Reading, load
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning import CleaningResult
+    from pmlkit.cleaning.audit import Audit, Question
+
+__all__ = ["audit"]
+
+_ANSWERS = {"a": "right", "x": "wrong", " ": "unsure"}
+_UNDO, _STOP = ("\x7f", "\x08"), ("q", "\x03", "\x04", "")
+_KEYS = "a right   x wrong   space unsure   backspace undo   q stop and save"
+_WHY = {
+    "audit": "a random sample, to learn how many labels are wrong",
+    "suspicious": "the most suspicious label by all answers so far",
+    "certificate": "a random draw from the labels that are to be certified",
+    "repeat": "asked before, to see whether it is answered alike",
+}
+_PROMISE = "What is promised"
+_TEXT_LENGTH, _N_FEATURES, _BAR = 1200, 8, 12
+
+
+def audit(
+    file: InputFile,
+    reading: Reading,
+    columns: Columns,
+    common: Common,
+    answers: Annotated[
+        Path, typer.Option(metavar="PATH", help="The answers (.csv); made when absent, gone on with when there.")
+    ] = Path("answers.csv"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH", help="At the end, the table without what may be removed."),
+    ] = None,
+    precision: Annotated[
+        float, typer.Option(help="At least this share of what may be removed is wrong.", rich_help_panel=_PROMISE)
+    ] = 0.9,
+    confidence: Annotated[
+        float, typer.Option(help="The promise holds with this probability.", rich_help_panel=_PROMISE)
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random draws.", rich_help_panel=_PROMISE)] = 0,
+    answer_error: Annotated[
+        float, typer.Option(help="Assumed share of mistaken answers.", rich_help_panel=_PROMISE)
+    ] = 0.0,
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="Who answers; by default the user.")] = None,
+    min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
+    force: Force = False,
+) -> None:
+    """Answer questions about labels in the terminal, and learn what may be removed for sure.
+
+    Every answer is saved at once; stop with q or Ctrl-C and go on later with the same command.
+    """
+    state = answers.with_name(answers.name + ".audit.json")
+    check_output(answers, file, *reading.files, *columns.files, force=True)
+    check_output(state, file, *reading.files, *columns.files, force=True)
+    if output is not None:
+        check_output(output, file, answers, *reading.files, *columns.files, force=force)
+    settings: dict[str, Any] = {
+        "precision": precision,
+        "confidence": confidence,
+        "random_state": seed,
+        "answer_error": answer_error,
+    }
+    for name, value in settings.items():
+        if name in ("precision", "confidence") and not 0 < value < 1:
+            hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""
+            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")
+    table = load(file, reading, columns, keep_table=True)
+    if not sys.stdin.isatty():
+        raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")
+    result = find_suspects(table, "auto", min_rows)
+    if state.exists():
+        asked = result.audit(resume=state, **settings)
+        say("note", f"going on with {counted(asked.n_answers, 'answer')} of {answers.name}.")
+    else:
+        asked = result.audit(answers=answers if answers.exists() else None, **settings)
+    _ask(asked, lambda: _save(asked, answers, state), who or _user(), getattr(table, "feature_names", None))
+    _save(asked, answers, state)
+    if output is not None:
+        write_labels(table, output, _without(result, asked))
+    _finish(asked, answers, output, common)
+
+
+def _ask(audit: "Audit", save: Callable[[], None], who: str, names: Any) -> None:
+    """Show one card after another until nothing is left or the person stops; every answer is saved at once."""
+    with _keys() as read_key, contextlib.suppress(KeyboardInterrupt):
+        while (question := audit.next()) is not None:
+            _show(_card(audit, question, names))
+            key = read_key()
+            while key not in (*_ANSWERS, *_UNDO, *_STOP):
+                key = read_key()
+            if key in _STOP:
+                return
+            if key in _UNDO:
+                if audit.n_answers:
+                    audit.undo()
+            else:
+                audit.answer(question, _ANSWERS[key], who=who, when=datetime.now(UTC).isoformat(timespec="seconds"))
+            save()
+
+
+def _save(audit: "Audit", answers: Path, state: Path) -> None:
+    audit.save(state)
+    audit.answers.write(answers)
+
+
+def _user() -> str:
+    with contextlib.suppress(Exception):
+        return getpass.getuser()
+    return ""
+
+
+def _without(result: "CleaningResult", audit: "Audit") -> Any:
+    from scipy import sparse
+
+    from pmlkit._labels import in_format
+
+    kept = sparse.csr_array(
+        ((~audit.removed).astype("uint8"), result.Y.indices.copy(), result.Y.indptr.copy()), shape=result.Y.shape
+    )
+    kept.eliminate_zeros()
+    return in_format(kept, result.given, result.label_names)
+
+
+def _show(card: RenderableType) -> None:
+    OUT.clear()
+    OUT.print(card)
+    OUT.file.flush()
+
+
+def _card(audit: "Audit", question: "Question", names: Any) -> RenderableType:
+    import numpy as np
+
+    result = audit.result
+    row = question.row
+    start, stop = int(result.Y.indptr[row]), int(result.Y.indptr[row + 1])
+    probability = audit.probability
+    labels = sorted(range(start, stop), key=lambda cell: probability[cell])
+    lines: list[RenderableType] = [
+        Rule(Text(f"question {audit.n_answers + 1}: {_WHY[question.kind]}", style="dim"), style="dim", align="left"),
+        Text.assemble(
+            "Is ", (printable(question.label), "bold yellow"), " wrong for ", (printable(question.name), "bold"), "?"
+        ),
+        Padding(_content(result, row, names), (1, 2)),
+    ]
+    width = max(len(printable(result.label_names[int(result.Y.indices[cell])])) for cell in labels)
+    for cell in labels:
+        name = printable(result.label_names[int(result.Y.indices[cell])])
+        share = 1.0 - float(probability[cell])
+        bar = "█" * round(share * _BAR)
+        style = "bold yellow" if cell == question.cell else ""
+        mark = "►" if cell == question.cell else " "
+        lines.append(
+            Text.assemble(
+                (f"{mark} {name:{width}s}  ", style), (f"{bar:{_BAR}s}", "cyan"), f" {100 * share:3.0f} % right"
+            )
+        )
+    reason = result.reasons(np.array([question.cell]))[0]
+    for title, style, parts in (("against", "red", reason.against), ("for", "green", reason.in_favour)):
+        for part in parts:
+            lines.append(Text.assemble((f"{title:8s}", style), printable(part.text)))
+    lines += [Text(), Text(audit.status(), style="dim"), Rule(style="dim"), Text(_KEYS, style="bold")]
+    return Group(*lines)
+
+
+def _content(result: "CleaningResult", row: int, names: Any) -> Text:
+    """Return the row itself: its text, or the features that stand out most."""
+    import numpy as np
+
+    if result.media is not None and not isinstance(result.media, np.ndarray):
+        text = printable(result.media[row])
+        return Text(text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "…")
+    if result.X is None:
+        return Text("(no features)", style="dim")
+    values = np.asarray(result.X[[row]].toarray() if hasattr(result.X, "toarray") else result.X[[row]]).ravel()
+    if hasattr(result.X, "toarray"):
+        unusual = np.abs(values)
+    else:
+        spread = result.X.std(axis=0)
+        unusual = np.abs(values - result.X.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    first = np.argsort(-unusual, kind="stable")[:_N_FEATURES]
+    called = [printable(names[j]) if names is not None else f"feature {j}" for j in first]
+    return Text("   ".join(f"{name} = {values[j]:.4g}" for name, j in zip(called, first, strict=True)))
+
+
+def _finish(audit: "Audit", answers: Path, output: Path | None, common: Common) -> None:
+    certificate = audit.certificate
+    rate, left = audit.noise_rate_, audit.left_
+    facts: dict[str, object] = {
+        "answers": audit.n_answers,
+        "noise_rate": float(rate),
+        "noise_rate_low": rate.low,
+        "noise_rate_high": rate.high,
+        "left": float(left),
+        "left_low": left.low,
+        "left_high": left.high,
+        "certified": 0 if certificate is None else len(certificate.cells),
+        "promise": None if certificate is None else str(certificate),
+        "worth_going_on": audit.worth_going_on_,
+        "contradictions": len(audit.contradictions),
+        "removable": int(audit.removed.sum()),
+        "written": [answers] if output is None else [answers, output],
+    }
+    shown = {"so far": audit.status(), "answers": answers}
+    if len(audit.contradictions):
+        shown["contradictions"] = f"{len(audit.contradictions)}; the latest answer counts"
+    if not audit.worth_going_on_:
+        shown["going on"] = "the next fifty answers are expected to bring fewer than ten wrong labels"
+    if output is not None:
+        shown["cleaned table"] = output
+    emit(facts, fact_table(shown), as_json=common.json)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """Yield a function that waits for one key; the terminal is put back whatever happens."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        import msvcrt
+
+        def read() -> str:
+            key = str(msvcrt.getwch())  # type: ignore[attr-defined,unused-ignore]
+            if key == "\x03":
+                raise KeyboardInterrupt
+            return key
+
+        yield read
+        return
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    try:
+        tty.setcbreak(number)
+        yield lambda: os.read(number, 1).decode("utf-8", errors="replace")
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
