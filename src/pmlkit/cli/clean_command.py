@@ -103,6 +103,13 @@ def clean(
     every_row_has_a_label: Annotated[
         str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
     ] = "auto",
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Answers (.csv: row or id, label, answer): wrong ones go, right ones stay, others learn.",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
@@ -131,7 +138,7 @@ def clean(
     options = {"every_row_has_a_label": _ANSWERS[every_row_has_a_label]}
     if pred_probs is not None:
         options["pred_probs"] = _read_probabilities(pred_probs, table)
-    result = find_suspects(table, judge, min_rows, **options)
+    result = find_suspects(table, judge, min_rows, answers, **options)
     keep_one = not may_empty_rows
     removed = result.removable(precision=precision, keep_at_least_one=keep_one)
     with together():
@@ -173,7 +180,9 @@ def _read_probabilities(path: Path, table: "Table | PMLDataset") -> Any:
     return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
 
 
-def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int, **options: Any) -> "CleaningResult":
+def find_suspects(
+    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None, **options: Any
+) -> "CleaningResult":
     """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
     from sklearn.utils._param_validation import InvalidParameterError
 
@@ -185,7 +194,12 @@ def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int, **opt
     with Watch("looking for wrong labels") as watch:
         try:
             result = judge(
-                table, method=method, min_rows=min_rows, on_fit=lambda model: follow(model, watch), **options
+                table,
+                method=method,
+                min_rows=min_rows,
+                verified=answers,
+                on_fit=lambda model: follow(model, watch),
+                **options,
             )
         except InvalidParameterError as error:
             raise Misuse(str(error)) from error
