@@ -177,7 +177,7 @@ def yeast(methods: Iterable[str], names: Iterable[str], n_folds: int) -> None:
         data = load(name)
         if data is None:
             continue
-        folds = list(KFold(10, shuffle=True, random_state=0).split(np.arange(data.n_rows)))[:n_folds]
+        folds = list(KFold(10, shuffle=True, random_state=0).split(np.arange(data.n_samples)))[:n_folds]
         for method in methods:
             values = []
             for train, test in folds:

@@ -206,3 +206,30 @@ def test_a_data_set_can_be_cleaned_too(run, small_npz, tmp_path):
     from pmlkit.data import read
 
     assert read(out).Y.nnz <= read(small_npz).Y.nnz
+
+
+def test_all_suspects_by_the_names_of_their_rows(run, posts_csv, tmp_path):
+    path = tmp_path / "all.csv"
+    result = run("clean", *options(posts_csv), "--suspects", path, "--json")
+    facts = json.loads(result.stdout)
+    with path.open(newline="", encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert len(lines) == facts["suspects"] > 0
+    assert facts["id_column"] == "post_id"
+    assert all(line["id"] == f"p{line['row']}" and float(line["confidence"]) < 0.5 for line in lines)
+    assert [int(line["rank"]) for line in lines] == list(range(1, len(lines) + 1))
+    by_note = run("clean", *options(posts_csv), "--id", "note", "--dry-run")
+    assert by_note.exit_code == 0, by_note.output
+    assert "the identifier column 'note' repeats 239 values." in by_note.stderr
+    two = run("clean", *options(posts_csv), "--id", "note", "--option", "id=body", "--dry-run")
+    assert "different columns" in two.stderr
+
+
+def test_standard_input_is_a_table_too(posts_csv, shell):
+    done = shell("info", "-", "--labels", "tags", "--json", input=posts_csv.read_bytes())
+    facts = json.loads(done.stdout)
+    assert (facts["rows"], facts["labels"], facts["columns"]) == (
+        240,
+        4,
+        ["body: TF-IDF of 62 words", "note: TF-IDF of 3 words"],
+    )

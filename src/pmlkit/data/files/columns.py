@@ -192,7 +192,8 @@ def _read_labels(
 def read_ids(file: TableFile, column: str) -> list[Any]:
     """Return the identifiers of the rows; those of a text file as int, if all are whole numbers."""
     ids = ["" if value is None else value for value in file.cells([column])[column]]
-    if file.is_untyped and all(isinstance(text, str) and text.isascii() and text.isdigit() for text in ids):
+    joined = "".join(ids) if file.is_untyped else ""
+    if joined.isascii() and joined.isdigit() and all(ids):
         numbers = [int(text) for text in ids] if max(map(len, ids)) < 19 else []
         return numbers if [str(number) for number in numbers] == ids else ids
     return ids

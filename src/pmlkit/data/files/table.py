@@ -334,7 +334,8 @@ class Table:
             return None
         with self._named_errors():
             ids = read_ids(self._file, column)
-            for row, name in enumerate(ids):
+            is_plain = set(map(type, ids)) <= {int, str} and is_text("".join(map(str, ids)))
+            for row, name in enumerate(ids if not is_plain else ()):
                 if isinstance(name, list | dict) or not is_text(str(name)):
                     raise DataError(
                         f"the identifier {excerpt(str(name))} in row {row} is neither text nor number: correct it "
