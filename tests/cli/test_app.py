@@ -14,9 +14,9 @@ NAMES = [function.__name__ for function, *_ in _COMMANDS]
 
 def test_all_commands_are_there():
     models = ["demo", "evaluate", "fit", "methods", "predict"]
-    assert sorted(NAMES) == sorted(
-        ["audit", "bench", "clean", "convert", "info", "noise", "report", "reproduce", *models]
-    )
+    answers = ["apply", "audit", "export", "import_answers", "review"]
+    others = ["bench", "clean", "convert", "info", "noise", "report", "reproduce"]
+    assert sorted(NAMES) == sorted([*answers, *models, *others])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -82,6 +82,13 @@ def clean(
         str, typer.Option("--method", "-m", metavar="NAME", help="What judges: auto, or a method.")
     ] = "auto",
     param: MethodParams = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Answers (.csv: row or id, label, answer): wrong ones go, right ones stay, others learn.",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
@@ -102,7 +109,7 @@ def clean(
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
-    result = find_suspects(table, judge, min_rows)
+    result = find_suspects(table, judge, min_rows, answers)
     keep_one = not may_empty_rows
     removed = result.removable(precision=precision, keep_at_least_one=keep_one)
     with together():
@@ -126,7 +133,9 @@ def _check_precision(precision: float) -> None:
         raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.{hint}")
 
 
-def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int) -> "CleaningResult":
+def find_suspects(
+    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None
+) -> "CleaningResult":
     """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
     from sklearn.utils._param_validation import InvalidParameterError
 
@@ -137,7 +146,9 @@ def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int) -> "C
         table.X  # noqa: B018  shown apart, because it takes its time
     with Watch("looking for wrong labels") as watch:
         try:
-            result = judge(table, method=method, min_rows=min_rows, on_fit=lambda model: follow(model, watch))
+            result = judge(
+                table, method=method, min_rows=min_rows, verified=answers, on_fit=lambda model: follow(model, watch)
+            )
         except InvalidParameterError as error:
             raise Misuse(str(error)) from error
     if len(result.rare_labels):
