@@ -251,8 +251,7 @@ class ClearPML(BasePML):
         # Where rows without candidates are seen, competition between candidates misleads.
         independent = some_empty and self.every_row_has_a_label is not True
         if self.every_row_has_a_label is not True and not independent:
-            rows = is_candidate.any(axis=1)
-            presence = presence_weight(chance[rows], is_candidate[rows], floor, competition=competition)
+            presence = presence_weight(chance, is_candidate, floor, competition=competition)
             if self.every_row_has_a_label is False:
                 presence = min(presence, _PRESENCE_IF_IN_DOUBT)
             if answers is not None and (answers.right.any() or answers.wrong.any()):
