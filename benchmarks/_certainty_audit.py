@@ -59,7 +59,7 @@ def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.n
     else:
         data = load(name)
         noisy = data if ratio is None else data.with_noise(ratio, kind=kind, random_state=seed)
-        rows = np.sort(np.random.default_rng(seed).permutation(data.n_rows)[:max_rows])
+        rows = np.sort(np.random.default_rng(seed).permutation(data.Y.shape[0])[:max_rows])
         X, Y, truth = noisy.X[rows], noisy.Y[rows].toarray(), noisy.truth[rows].toarray()
     count = Y.sum(axis=0)
     kept = np.flatnonzero((count >= 5) & (count < len(Y)))

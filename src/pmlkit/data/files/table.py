@@ -154,9 +154,9 @@ def open_table(
         wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
         ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
     return Table(
-        file, Path(path), source.path.name, source.format, labels=wanted, sep=sep, truth=truth, ignored=ignored, id=id,
-        named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels, settings=settings,
-        like=like, is_own=own is not None,
+        file, Path(path), source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
+        ignored=ignored, id=id, named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels,
+        settings=settings,
     )  # fmt: skip
 
 
@@ -199,33 +199,15 @@ class Table:
     """
 
     def __init__(
-        self,
-        file: TableFile,
-        path: Path,
-        name: str,
-        format: str,
-        *,
-        labels: Sequence[str],
-        sep: str | None,
-        truth: Names | None,
-        ignored: Sequence[str],
-        id: str | None,
-        named: Mapping[str, Sequence[str]],
-        images: tuple[str, Any] | None,
-        embeddings: Any,
-        missing: Missing,
-        merge: bool,
-        settings: VectorizerSettings,
-        like: Any,
-        is_own: bool,
+        self, file: TableFile, path: Path, name: str, format: str, like: Any, is_own: bool, **options: Any
     ) -> None:
         self.path, self.name, self.format, self.is_own = path, name, format, is_own
         self.columns, self.n_rows = file.columns, file.n_rows
-        self._file, self._like = file, like
-        self._wanted, self._sep, self._wanted_truth, self._merge = labels, sep, truth, merge
-        self._ignored, self._id, self._named = ignored, id, named
-        self._images, self._embeddings = images, embeddings
-        self._missing, self._settings = missing, settings
+        self._file, self._like, self._options = file, like, options
+        self._wanted: list[str] = options["labels"]
+        self._wanted_truth: Names | None = options["truth"]
+        self._named: dict[str, list[str]] = options["named"]
+        self._images: tuple[str, Any] | None = options["images"]
 
     def __repr__(self) -> str:
         labels = ", ".join(map(repr, self._wanted[:3])) + (", ..." if len(self._wanted) > 3 else "")
@@ -249,8 +231,8 @@ class Table:
     def _labels(self) -> LabelColumns:
         with self._named_errors():
             if not self._like:
-                self._file.cells(name for name in self.columns if name not in self._ignored)  # in one go
-            labels = read_labels(self._file, self._wanted, sep=self._sep, merge=self._merge)
+                self._file.cells(name for name in self.columns if name not in self._options["ignored"])  # in one go
+            labels = read_labels(self._file, self._wanted, sep=self._options["sep"], merge=self._options["merge"])
             note_names(labels)
             return labels
 
@@ -283,10 +265,10 @@ class Table:
     @cached_property
     def _no_features(self) -> set[str]:
         """The columns that are labels, truth, identifiers, image names or ignored."""
-        other = set(self._ignored)
+        other = set(self._options["ignored"])
         for wanted in (self._wanted, as_names(self._wanted_truth)):
             other |= {self.columns[j] for j in select(self.columns, wanted, option="labels")} if wanted else set()
-        other |= {name for name in (self._id, self._images[0] if self._images else None) if name}
+        other |= {name for name in (self._options["id"], self._images[0] if self._images else None) if name}
         return other | ({name for name in self.columns if name.startswith(TRUTH_PREFIX)} if self.is_own else set())
 
     @cached_property
@@ -319,8 +301,8 @@ class Table:
     @cached_property
     def id_column(self) -> str | None:
         """The column that names the rows: the one that was given, or one that looks like it."""
-        if self._id is not None:
-            return self._id
+        if (given := self._options["id"]) is not None:
+            return str(given)
         with self._named_errors():
             named = {name for names in self._named.values() for name in names}
             taken = named | self._no_features | (set(self.feature_columns.names) if self._like is not None else set())
@@ -348,7 +330,7 @@ class Table:
 
     @property
     def _side(self) -> str:
-        return "images" if self._images else "none" if self._embeddings is None else "embeddings"
+        return "images" if self._images else "none" if self._options["embeddings"] is None else "embeddings"
 
     @cached_property
     def _pictures(self) -> Any:
@@ -358,7 +340,9 @@ class Table:
     def _side_features(self) -> FloatArray | None:
         if self._images is not None:
             return pixel_features(self._pictures)
-        return None if self._embeddings is None else read_embeddings(self._embeddings, self.n_rows)
+        return (
+            None if self._options["embeddings"] is None else read_embeddings(self._options["embeddings"], self.n_rows)
+        )
 
     @cached_property
     def _features(self) -> tuple[Features, TableReader | None]:
@@ -370,9 +354,14 @@ class Table:
                 return reader.transform(self._file, self._side_features()), reader
             chosen = self.feature_columns
             reader = TableReader(
-                chosen.text, chosen.categories, chosen.numbers, self._side, missing=self._missing, labels=self._wanted
+                chosen.text,
+                chosen.categories,
+                chosen.numbers,
+                self._side,
+                missing=self._options["missing"],
+                labels=self._wanted,
             )
-            return reader.fit(self._file, self._side_features(), self._settings), reader
+            return reader.fit(self._file, self._side_features(), self._options["settings"]), reader
 
     def _named_numbers(self, names: Sequence[str]) -> Any:
         """Return columns of plain numbers under the names by which a model knows them."""
@@ -442,7 +431,7 @@ class Table:
                     remedy=" its name, or a pattern for columns of 0/1",
                 )
             wanted = as_names(self._wanted_truth)
-            found = read_labels(self._file, wanted, sep=self._sep)
+            found = read_labels(self._file, wanted, sep=self._options["sep"])
         number = {label_key(labels, str(name)): k for k, name in enumerate(names)}
         number |= {str(name): k for k, name in enumerate(names)}
         target = [number.get(name, number.get(label_key(wanted, name))) for name in found.names]
@@ -480,8 +469,8 @@ class Table:
             labels = None if self.is_own else self._wanted
             with self._named_errors():
                 data = to_dataset(
-                    self._file, labels, self._wanted_truth, self._sep, self.id_column, None, self._ignored,
-                    self._missing,
+                    self._file, labels, self._wanted_truth, self._options["sep"], self.id_column, None,
+                    self._options["ignored"], self._options["missing"],
                 )  # fmt: skip
             return data.replace(**about)
         return PMLDataset(
