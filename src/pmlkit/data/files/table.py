@@ -62,6 +62,7 @@ def open_table(
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    max_bytes: float | None = None,
 ) -> "Table":
     r"""Open a table of texts, categories, numbers and labels.
 
@@ -97,6 +98,8 @@ def open_table(
         Read new rows as the table that the model was fitted to; labels are not needed then.
     format, delimiter, encoding : str, optional
         Where the file does not tell.
+    max_bytes : int, optional
+        How much memory compressed content or a picture may take, as in `pmlkit.data.read`.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def open_table(
     settings = VectorizerSettings.of(vectorizer)
     if like is not None:
         _check_like(like, "images" if images else "none" if embeddings is None else "embeddings", named, vectorizer)
-    with open_file(path, format) as source:
+    with open_file(path, format, max_bytes) as source:
         if source.format not in TABLE_FORMATS:
             raise DataError(
                 f"{source.format} files are no tables: read them with pmlkit.data.read.",
@@ -156,7 +159,7 @@ def open_table(
     return Table(
         file, Path(path), source.path.name, source.format, labels=wanted, sep=sep, truth=truth, ignored=ignored, id=id,
         named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels, settings=settings,
-        like=like, is_own=own is not None,
+        like=like, is_own=own is not None, max_bytes=max_bytes,
     )  # fmt: skip
 
 
@@ -218,13 +221,14 @@ class Table:
         settings: VectorizerSettings,
         like: Any,
         is_own: bool,
+        max_bytes: float | None,
     ) -> None:
         self.path, self.name, self.format, self.is_own = path, name, format, is_own
         self.columns, self.n_rows = file.columns, file.n_rows
         self._file, self._like = file, like
         self._wanted, self._sep, self._wanted_truth, self._merge = labels, sep, truth, merge
         self._ignored, self._id, self._named = ignored, id, named
-        self._images, self._embeddings = images, embeddings
+        self._images, self._embeddings, self._max_bytes = images, embeddings, max_bytes
         self._missing, self._settings = missing, settings
 
     def __repr__(self) -> str:
@@ -352,12 +356,14 @@ class Table:
     @cached_property
     def _pictures(self) -> Any:
         column, folder = self._images or ("", "")
-        return read_images(folder, self._file.cells([column])[column])
+        return read_images(folder, self._file.cells([column])[column], max_bytes=self._max_bytes)
 
     def _side_features(self) -> FloatArray | None:
         if self._images is not None:
             return pixel_features(self._pictures)
-        return None if self._embeddings is None else read_embeddings(self._embeddings, self.n_rows)
+        if self._embeddings is None:
+            return None
+        return read_embeddings(self._embeddings, self.n_rows, max_bytes=self._max_bytes)
 
     @cached_property
     def _features(self) -> tuple[Features, TableReader | None]:
