@@ -1,5 +1,7 @@
-# make demo   run the main job on embedded data          make test    lint, types and all tests
-# make bench  measure the speed claims                   make clean   remove the environment and caches
+# make demo    run the main job on embedded data           make test         lint, types and all tests
+# make review  answer questions about the demo's labels    make bench        measure the speed claims
+# make test-oldest, make test-newest   a selection of the tests with the oldest and newest dependencies
+# make clean   remove the environments and caches
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,10 +10,10 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types unit bench env clean help
+.PHONY: demo review test lint types unit browser bench env clean help test-oldest test-newest
 
 help:
-	@sed -n '1,2p' Makefile
+	@sed -n '1,4p' Makefile
 
 env: $(STAMP)
 
@@ -25,6 +27,9 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/pmlkit demo
 
+review: $(STAMP)
+	@$(BIN)/pmlkit demo --review
+
 test: lint types unit
 
 lint: $(STAMP)
@@ -34,12 +39,28 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-unit: $(STAMP)
+unit: $(STAMP) browser
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The pages are tested in a real browser; without one these tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  echo "Installing Chromium for the tests of the pages" && \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
+
+# Dependencies at their lowest and newest versions that pyproject.toml allows, each in an environment of its own.
+FEW := tests/metrics tests/cleaning tests/data tests/test_persistence.py tests/test_portability.py \
+       tests/bench/test_plan.py tests/bench/test_store.py tests/bench/test_evaluation.py tests/cli/test_clean.py
+test-oldest test-newest: test-%:
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python \
+	  --resolution $(if $(filter oldest,$*),lowest-direct,highest) --editable '.[dev]'
+	.venv-$*/bin/python -m pytest -q -n 2 --dist worksteal $(FEW)
 
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -59,7 +59,7 @@ def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.n
     else:
         data = load(name)
         noisy = data if ratio is None else data.with_noise(ratio, kind=kind, random_state=seed)
-        rows = np.sort(np.random.default_rng(seed).permutation(data.n_rows)[:max_rows])
+        rows = np.sort(np.random.default_rng(seed).permutation(data.Y.shape[0])[:max_rows])
         X, Y, truth = noisy.X[rows], noisy.Y[rows].toarray(), noisy.truth[rows].toarray()
     count = Y.sum(axis=0)
     kept = np.flatnonzero((count >= 5) & (count < len(Y)))
@@ -81,8 +81,8 @@ def answered(result: CleaningResult, wrong: np.ndarray, n: int, **settings: Any)
 
 def null(n_runs: int) -> None:
     """Print the share of audits with a false certificate, the sets being bad by one candidate."""
-    for size, known in ((100, 0), (400, 0), (400, 100), (2000, 200)):
-        rng = np.random.default_rng(size + known)
+    for size, known, n_sets in ((100, 0, 1), (400, 0, 1), (400, 0, 4), (400, 100, 1)):
+        rng = np.random.default_rng(size + known + n_sets)
         n_false = 0
         truth = np.arange(size) < null_count(size, 0.9)
         for _ in range(n_runs):
@@ -91,16 +91,16 @@ def null(n_runs: int) -> None:
             first = rng.permutation(size)[:known]
             verdict[first] = np.where(wrong[first], WRONG, RIGHT)
             attempts: list[Attempt] = []
-            for _ in range(6):
+            for _ in range(3):
                 cells = np.arange(size)
                 is_known = verdict != 0
                 draws = rng.permutation(cells[~is_known])
                 if not len(draws):
                     break
                 left = settle(attempts, verdict, precision=0.9, budget=0.05).budget
-                level = np.minimum(rng.integers(0, 4, size=size), 3)
+                level = rng.integers(0, n_sets, size=size)
                 attempts.append(
-                    Attempt(cells[is_known], draws, level[is_known], level[draws], left / 2, np.full(4, 0.95))
+                    Attempt(cells[is_known], draws, level[is_known], level[draws], left / 2, np.full(n_sets, 0.95))
                 )
                 asked = draws[: int(rng.integers(20, max(21, len(draws) // 2 + 21)))]
                 verdict[asked] = np.where(wrong[asked], WRONG, RIGHT)
@@ -109,7 +109,8 @@ def null(n_runs: int) -> None:
                 cells = attempts[certified[0]].cells(certified[1])
                 n_false += wrong[cells].sum() < 0.9 * len(cells)
         print(
-            f"sets of {size}, {known} known: {n_false} of {n_runs} audits false ({n_false / n_runs:.1%}; bar 5 %)",
+            f"sets of {size}, {known} known, {n_sets} nested: {n_false} of {n_runs} audits false "
+            f"({n_false / n_runs:.1%}; bar 5 %)",
             flush=True,
         )
 

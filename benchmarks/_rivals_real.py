@@ -27,6 +27,9 @@ SETS = (*PAPER_SETS, *TEXT_SETS)
 METRICS = ("hamming_loss", "ranking_loss", "one_error", "coverage", "average_precision")
 COLUMNS = ("data", "split", "rows", "method", "seconds", *METRICS, "note")
 
+_STYLE = """</title><style>svg { background: #fff; font-family: sans-serif; fill: #222; }
+path { fill: none; stroke: #777; } path.bar { stroke: #222; stroke-width: 3.5; stroke-linecap: round; }</style>"""
+
 Problem = tuple[Any, Any, Any, Any]
 
 
@@ -39,7 +42,9 @@ def problem(name: str, split: int, n_rows: int) -> Problem | None:
     if parts is None:
         return None
     X, Y, X_test, truth = parts
-    labelled = np.flatnonzero(np.diff(Y.indptr) > 0)[:n_rows]
+    labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
+    if len(labelled) > n_rows:  # Some sets are ordered by class: the first rows would not do.
+        labelled = np.sort(np.random.default_rng(split).choice(labelled, n_rows, replace=False))
     return X[labelled], Y[labelled], X_test, truth
 
 
@@ -130,6 +135,9 @@ def report(path: Path, diagram: Path | None) -> None:
     """Print losses of ClearPML, the table of average precision and mean ranks; draw the diagram."""
     cells = pd.DataFrame(_read(path))
     cells["average_precision"] = pd.to_numeric(cells["average_precision"])
+    # Only whole rounds: a set and split on which every method was tried.
+    tried = cells.groupby(["data", "split"])["method"].transform("nunique")
+    cells = cells[tried == cells["method"].nunique()]
     table = cells.pivot_table(index=["data", "split"], columns="method", values="average_precision", dropna=False)
     table = table.dropna(how="all")
     methods = [name for name in all_methods() if name in table and table[name].notna().any()]
@@ -156,9 +164,10 @@ def report(path: Path, diagram: Path | None) -> None:
         print(f"  {name}, {method}: {note} ({len(group)} of {cells['split'].nunique()} splits)")
     if diagram is not None:
         title = f"Mean ranks by average precision on {len(means)} data sets"
-        diagram.write_text(
-            str(critical_difference_diagram(methods, ranks, rank_groups(ranks, distance), distance, title=title))
-        )
+        drawn = str(critical_difference_diagram(methods, ranks, rank_groups(ranks, distance), distance, title=title))
+        # In a report the page has the style; a picture on its own carries it.
+        drawn = drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace("</title>", _STYLE, 1)
+        diagram.write_text(drawn)
 
 
 def yeast(methods: Iterable[str], names: Iterable[str], n_folds: int) -> None:
@@ -168,7 +177,7 @@ def yeast(methods: Iterable[str], names: Iterable[str], n_folds: int) -> None:
         data = load(name)
         if data is None:
             continue
-        folds = list(KFold(10, shuffle=True, random_state=0).split(np.arange(data.n_rows)))[:n_folds]
+        folds = list(KFold(10, shuffle=True, random_state=0).split(np.arange(data.n_samples)))[:n_folds]
         for method in methods:
             values = []
             for train, test in folds:

@@ -1,30 +1,38 @@
 """ClearPML against logistic regression, PML-LFC and the other methods: ranking, label sets, cleaning, time.
 
-    python benchmarks/flagship.py [quality] [ablation] [semi] [time] [large]
+    python benchmarks/flagship.py [quality] [text] [stability] [ablation] [semi] [time] [large]
                                   [--data scene,enron] [--splits 3] [--rivals] [--out cells.csv]
 
-With no word, `quality`. Every configuration is a data set with a kind of noise; figures are means over the splits.
-Parameters are the defaults: nothing is chosen on test rows. Finished cells are kept in --out, and a second run goes on.
+With no word, `quality`. `text` has real noise (realnoise/ in the data folder) and wide text (the docstrings of
+installed packages, labelled by the functions that their code calls), against the better of two logistic regressions.
+Every configuration is a data set with a kind of noise; figures are means over the splits. Parameters are the defaults:
+nothing is chosen on test rows. Finished cells are kept in --out, and a second run goes on.
 """
 
 import argparse
+import ast
 import csv
+import importlib
 import time
 import warnings
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import wilcoxon
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.preprocessing import normalize
+from sklearn.preprocessing import MultiLabelBinarizer, normalize
 
 from _common import load, peak_memory, side_by_side
 from pmlkit import ClearPML
-from pmlkit.data import add_noise, make_pml, train_test_rows
+from pmlkit.data import add_noise, data_home, make_pml, train_test_rows
 from pmlkit.methods import all_methods
-from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml import confidence_rounds, estimator
 from pmlkit.methods.clear_pml.feature_weighting import possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.thresholds import fit_threshold
@@ -41,7 +49,7 @@ GOOD |= {"ranking_loss": -1, "one_error": -1, "coverage": -1}
 RECOMMENDED_LFC = {"fit_intercept": True, "alpha_scale": "frobenius", "threshold": "size", "random_state": 0}
 
 
-def one_vs_rest(X, Y, X_new):
+def one_vs_rest(X, Y, X_new, C=1.0):
     """Return the probabilities of one-vs-rest logistic regression on the candidates."""
     scores = np.empty((X_new.shape[0], Y.shape[1]))
     for k in range(Y.shape[1]):
@@ -49,7 +57,7 @@ def one_vs_rest(X, Y, X_new):
         if y.min() == y.max():
             scores[:, k] = y[0]
         else:
-            model = LogisticRegression(solver="liblinear", C=1.0).fit(X, y)
+            model = LogisticRegression(solver="liblinear", C=C).fit(X, y)
             scores[:, k] = model.predict_proba(X_new)[:, 1]
     return scores
 
@@ -92,18 +100,18 @@ def measure_clear(X, Y, truth, X_test, truth_test, **options):
     return found | {"seconds": seconds}, model
 
 
-def measure_logistic(X, Y, truth, X_test, truth_test):
+def measure_logistic(X, Y, truth, X_test, truth_test, C=1.0):
     """Return the measures of one-vs-rest logistic regression on unit rows; 5-fold probabilities judge candidates."""
     labelled = np.diff(Y.indptr) > 0
     rows, dense = normalize(X)[labelled], Y[labelled].toarray()
     start = time.process_time()
-    scores = one_vs_rest(rows, dense, normalize(X_test))
+    scores = one_vs_rest(rows, dense, normalize(X_test), C)
     seconds = time.process_time() - start
     found = evaluate(truth_test, scores, scores >= 0.5)
     judged = np.zeros(dense.shape)
     fold = content_folds(rows, 5)
     for k in range(5):
-        judged[fold == k] = one_vs_rest(rows[fold != k], dense[fold != k], rows[fold == k])
+        judged[fold == k] = one_vs_rest(rows[fold != k], dense[fold != k], rows[fold == k], C)
     found["cleaning_auc"] = cleaning_auc(truth[labelled], Y[labelled], sparse.csr_array(judged * dense))
     return found | {"seconds": seconds}
 
@@ -211,18 +219,21 @@ def quality(table, rivals) -> None:
 
 
 ABLATIONS = {
-    "all of it": {},
-    "no calibration per label": {"fit_calibration": lambda scores, target: _Identity()},
-    "labels do not speak for each other": {
-        "fit_label_correlations": lambda log_odds, target: _identity_map(log_odds.shape[1])
-    },
-    "high estimates not shrunk": {"shrunk_count": lambda n_true, n_candidates: n_true},
-    "no competition": {"COMPETITION": {"several": 0.0, "single": 1.0}},
-    "never one label a row": {"_FEW": -1.0},
-    "candidates alone (no confidences)": {"KEPT": 1.0},
-    "confidences alone": {"KEPT": 0.0},
-    "one weighting of the features": {"possible_weightings": lambda X: possible_weightings(X)[:1]},
-    "500 landmarks": {},
+    "all of it": ({}, {}),
+    "no calibration per label": ({"rounds.fit_calibration": lambda scores, target: _Identity()}, {}),
+    "no label correlations": (
+        {"rounds.fit_label_correlations": lambda log_odds, target: _identity_map(log_odds.shape[1])},
+        {},
+    ),
+    "high estimates not shrunk": ({"rounds.shrunk_count": lambda n_true, n_candidates: n_true}, {}),
+    "no competition": ({"estimator.COMPETITION": 0.0}, {}),
+    "every row has a true label": ({}, {"every_row_has_a_label": True}),
+    "never one label per row": ({}, {"mode": "several"}),
+    "candidates alone (no confidences)": ({"rounds.KEPT": 1.0}, {}),
+    "confidences alone": ({"rounds.KEPT": 0.0}, {}),
+    "one weighting of the features": ({"estimator.possible_weightings": lambda X: possible_weightings(X)[:1]}, {}),
+    "1,000 landmarks at most": ({}, {"n_landmarks": 1000}),
+    "500 landmarks at most": ({}, {"n_landmarks": 500}),
 }
 
 
@@ -240,16 +251,124 @@ def ablation(names, splits) -> None:
     """Print what each step brings: all of it, and each one off in turn."""
     measures = ("average_precision", "cleaning_auc", "hamming_loss", "micro_f1")
     print("step".ljust(38) + "".join(f"{measure:>19s}" for measure in measures))
-    for title, changes in ABLATIONS.items():
+    modules = {"rounds": confidence_rounds, "estimator": estimator}
+    for title, (changes, options) in ABLATIONS.items():
         found = []
-        options = {"n_landmarks": 500} if title.startswith("500") else {}
-        with mock.patch.multiple(estimator, **({"KEPT": estimator.KEPT} | changes)):
-            for _, data, kind, ratio in configurations(names):
-                for seed in range(splits):
-                    parts = split(data, kind, ratio, seed)
-                    measured, _ = measure_clear(*parts, **options)
-                    found.append([measured[measure] for measure in measures])
+        with ExitStack() as patches:
+            for place, value in changes.items():
+                module, name = place.split(".")
+                patches.enter_context(mock.patch.object(modules[module], name, value))
+            for parts in _ablation_parts(names, splits):
+                measured, _ = measure_clear(*parts, **options)
+                found.append([measured[measure] for measure in measures])
         print(f"  {title:36s}" + "".join(f"{value:19.4f}" for value in np.mean(found, axis=0)), flush=True)
+
+
+def _ablation_parts(names, splits):
+    for name in names:
+        text = text_set(name)
+        for seed in range(splits):
+            if text is not None:
+                yield split(text, *_noise_of(name), seed)
+            else:
+                for _, data, kind, ratio in configurations([name]):
+                    yield split(data, kind, ratio, seed)
+
+
+TEXTS = ("so_emotions", "so_emotions_all", "open_relations_crowd1", "movies_two_catalogues", "docstrings")
+
+
+def text_set(name):
+    """Return texts as TF-IDF features with their candidates and true labels; None where there is no such set."""
+    if name == "docstrings":
+        texts, sets = _docstrings()
+        candidates = truth = sets
+    else:
+        path = data_home() / "realnoise" / f"{name}.csv"
+        if not path.is_file():
+            return None
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        texts = [row["text"] for row in rows]
+        candidates, truth = (
+            [[label for label in row[column].split(";") if label] for row in rows] for column in ("candidates", "truth")
+        )
+    X = sparse.csr_array(TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(texts))
+    X.sort_indices()
+    labels = MultiLabelBinarizer(sparse_output=True).fit(candidates)
+    Y, T = (sparse.csr_array(labels.transform(sets)) for sets in (candidates, truth))
+    return SimpleNamespace(X=X, Y=Y, truth=T, n_samples=X.shape[0])
+
+
+def _noise_of(name):
+    return ("uniform", 0.1) if name == "docstrings" else ("own", 0.0)
+
+
+def _docstrings(n_samples: int = 6600, n_labels: int = 155) -> tuple[list[str], list[set[str]]]:
+    """Return docstrings of installed packages with the names of the functions that the code below them calls."""
+    texts, sets = [], []
+    for package in ("joblib", "numpy", "scipy", "sklearn"):
+        folder = Path(importlib.import_module(package).__file__).parent
+        for path in sorted(path for path in folder.rglob("*.py") if "tests" not in path.parts):
+            for node in ast.walk(ast.parse(path.read_bytes())):
+                if not isinstance(node, ast.FunctionDef | ast.ClassDef) or len(ast.get_docstring(node) or "") < 80:
+                    continue
+                calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+                texts.append(ast.get_docstring(node))
+                sets.append({getattr(call, "attr", None) or getattr(call, "id", "") for call in calls} - {""})
+    common = Counter(name for names in sets for name in names).most_common(n_labels + 10)[10:]
+    names = {name for name, _ in common}
+    kept = [i for i in range(len(texts)) if sets[i] & names]
+    kept = np.random.default_rng(0).permutation(kept)[:n_samples]
+    return [texts[i] for i in kept], [sets[i] & names for i in kept]
+
+
+def text(names, splits) -> None:
+    """Print ClearPML on real noise and wide text against the better of logistic regression with C = 1 and 10."""
+    lines = []
+    for name in names:
+        data = text_set(name)
+        if data is None:
+            continue
+        kind, ratio = _noise_of(name)
+        ours, best = [], []
+        for seed in range(splits):
+            parts = split(data, kind, ratio, seed)
+            clear, model = measure_clear(*parts)
+            plain = [measure_logistic(*parts, C=C) for C in (1.0, 10.0)]
+            ours.append([clear["average_precision"], clear["cleaning_auc"], clear["seconds"]])
+            best.append([max(p["average_precision"] for p in plain), max(p["cleaning_auc"] for p in plain)])
+            best[-1].append(plain[0]["seconds"])
+        (ap, auc, seconds), (ap_lr, auc_lr, seconds_lr) = np.mean(ours, axis=0), np.mean(best, axis=0)
+        lines.append(
+            (
+                min(ap - ap_lr, auc - auc_lr),
+                f"  {name:22s} {ap:.4f} ({ap - ap_lr:+.4f})  {auc:.4f} ({auc - auc_lr:+.4f})"
+                f"  {seconds / seconds_lr:5.1f}x  {model.share_without_truth_:.2f}  {model.empty_rows_}",
+            )
+        )
+    print("text set                 average precision  cleaning AUC      CPU (C=1)  without truth, empty rows")
+    print("\n".join(line for _, line in sorted(lines)))
+
+
+def stability(names, deletions: int = 20) -> None:
+    """Print how far average precision moves when 0.5 % of the candidates are deleted, 20 times."""
+    print(
+        "range of average precision over deletions of 0.5 % of the candidates, and of the weight of one label per row"
+    )
+    for name, parts in [(data, parts) for data in names for parts in _ablation_parts([data], 1)]:
+        X, Y, _, X_test, truth_test = parts
+        found, weights = [], []
+        for seed in range(deletions):
+            fewer = Y.copy()
+            gone = np.random.default_rng(seed).choice(fewer.nnz, max(1, fewer.nnz // 200), replace=False)
+            fewer.data[gone] = 0
+            fewer.eliminate_zeros()
+            kept = np.diff(fewer.indptr) > 0 if (np.diff(Y.indptr) > 0).all() else slice(None)
+            model = ClearPML().fit(X[kept], fewer[kept])
+            found.append(evaluate(truth_test, model.decision_function(X_test))["average_precision"])
+            weights.append(model.single_weight_)
+        print(f"  {name:22s} {np.ptp(found):.4f}  {min(weights):.2f}-{max(weights):.2f}", flush=True)
 
 
 def semi(names, splits) -> None:
@@ -327,6 +446,10 @@ def main() -> None:
     for part in options.parts:
         if part == "quality":
             quality(collect(names, options.splits, rivals, options.out), rivals)
+        elif part == "text":
+            text([name for name in names if name in TEXTS] or TEXTS, options.splits)
+        elif part == "stability":
+            stability(names)
         elif part == "ablation":
             ablation(names, options.splits)
         elif part == "semi":
@@ -336,7 +459,7 @@ def main() -> None:
         elif part == "large":
             large()
         else:
-            parser.error(f"no part {part!r}: quality, ablation, semi, time or large")
+            parser.error(f"no part {part!r}: quality, text, stability, ablation, semi, time or large")
 
 
 if __name__ == "__main__":

@@ -176,3 +176,18 @@ def test_probabilities_without_features_can_be_audited(strips, result):
     for _ in range(60):
         audit.answer(audit.next(), "right")
     assert audit.noise_rate_ < 0.3
+
+
+def test_clear_pml_learns_from_answers(strips, result):
+    from pmlkit import ClearPML
+
+    truth = strips.truth.toarray()
+    wrong = truth[result.rows, result.Y.indices] == 0
+    cells = result.order[:60]
+    answers = Answers.from_frame(pd.DataFrame([line(result, c, "wrong" if wrong[c] else "right") for c in cells]))
+    verified = answers.matrix(strips.Y, result.label_names)
+    assert sorted(verified.data.tolist()) == sorted(np.where(wrong[cells], -1, 1).tolist())
+    model = ClearPML().fit(strips.X, strips.Y, verified=verified)
+    confidence = model.label_confidence_.toarray()[result.rows[cells], result.Y.indices[cells]]
+    assert (confidence[wrong[cells]] < 1e-6).all()
+    assert (confidence[~wrong[cells]] > 1 - 1e-6).all()

@@ -78,7 +78,7 @@ def eager(monkeypatch):
     def removable(result, *, precision=0.9, keep_at_least_one=True):
         cells = result.order[: round(400 * (1 - precision))]
         removed = np.zeros(result.Y.nnz, dtype=bool)
-        removed[cells[~result._is_best_of_row[cells]] if keep_at_least_one else cells] = True
+        removed[cells[~result.is_best_of_row[cells]] if keep_at_least_one else cells] = True
         return removed
 
     monkeypatch.setattr("pmlkit.cleaning.CleaningResult.removable", removable)

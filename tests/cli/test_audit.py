@@ -123,3 +123,22 @@ def test_without_a_terminal_it_says_so(posts, tmp_path):
     )  # fmt: skip
     assert done.returncode == 2
     assert "asks in a terminal, and this is none" in done.stderr
+
+
+def test_clean_takes_answers(posts, tmp_path):
+    lines = list(csv.DictReader(posts.open(newline="")))
+    with open(tmp_path / "answers.csv", "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["id", "label", "answer"])
+        writer.writerow([lines[3]["post"], lines[3]["tags"].split(";")[0], "wrong"])
+    words = ["clean", "posts.csv", "--labels", "tags", "--sep", ";", "--text", "body", "--id", "post"]
+    words += ["--answers", "answers.csv", "-o", "cleaned.csv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pmlkit", *words], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    after = list(csv.DictReader((tmp_path / "cleaned.csv").open(newline="")))
+    assert after[3]["tags"] == ";".join(lines[3]["tags"].split(";")[1:])
+    assert [line["tags"] for i, line in enumerate(after) if i != 3] == [
+        x["tags"] for i, x in enumerate(lines) if i != 3
+    ]

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -206,3 +207,74 @@ def test_a_data_set_can_be_cleaned_too(run, small_npz, tmp_path):
     from pmlkit.data import read
 
     assert read(out).Y.nnz <= read(small_npz).Y.nnz
+
+
+def test_missing_labels_are_listed(run, posts, posts_csv, tmp_path):
+    out = tmp_path / "missing.csv"
+    assert run("clean", *options(posts_csv), "--missing", out).exit_code == 0
+    with out.open(newline="", encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert 0 < len(lines) <= 200
+    assert list(lines[0]) == ["row", "id", "label", "score", "rank", "reasons"]
+    assert all(line["label"] not in posts[int(line["row"])][2] for line in lines)
+    scores = [float(line["score"]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_probabilities_of_a_model_of_ones_own_judge(run, posts, posts_csv, tmp_path):
+    rng = np.random.default_rng(0)
+    names = sorted(TOPICS)
+    truth = np.array([[t in p[3] for t in names] for p in posts])
+    probability = np.clip(0.2 + 0.6 * truth + 0.1 * rng.normal(size=truth.shape), 0.01, 0.99)
+    np.save(tmp_path / "p.npy", probability)
+    result = run("clean", *options(posts_csv), "--pred-probs", tmp_path / "p.npy", "--dry-run", "--json")
+    assert result.exit_code == 0, result.output
+    assert "your probabilities" in json.loads(result.stdout)["method"]
+    suspects = tmp_path / "suspects.csv"
+    frame = pd.DataFrame(probability, columns=names)[names[::-1]]
+    frame.to_parquet(tmp_path / "p.parquet")
+    arguments = ("clean", *options(posts_csv), "--pred-probs", tmp_path / "p.parquet", "--suspects", suspects)
+    assert run(*arguments).exit_code == 0
+    with suspects.open(newline="", encoding="utf-8") as stream:
+        found = [line["label"] not in posts[int(line["row"])][3] for line in csv.DictReader(stream)]
+    assert np.mean(found[:10]) > 0.8
+    np.save(tmp_path / "bad.npy", probability[:, :2])
+    refused = run("clean", *options(posts_csv), "--pred-probs", tmp_path / "bad.npy", "--dry-run")
+    assert refused.exit_code != 0
+    assert "pred_probs must have" in refused.output
+    both = run("clean", *options(posts_csv), "--pred-probs", tmp_path / "p.npy", "-m", "MLkNN", "--dry-run")
+    assert "exclude each other" in both.output
+
+
+def test_whether_every_row_has_a_label_can_be_said(run, posts_csv):
+    arguments = ("clean", *options(posts_csv), "--dry-run", "--json", "--every-row-has-a-label")
+    high = [json.loads(run(*arguments, answer).stdout)["noise_rate_high"] for answer in ("yes", "no")]
+    assert high[0] < high[1]
+    assert "must be auto, yes or no" in run(*arguments, "maybe").output
+
+
+def test_all_suspects_by_the_names_of_their_rows(run, posts_csv, tmp_path):
+    path = tmp_path / "all.csv"
+    result = run("clean", *options(posts_csv), "--suspects", path, "--json")
+    facts = json.loads(result.stdout)
+    with path.open(newline="", encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert len(lines) == facts["suspects"] > 0
+    assert facts["id_column"] == "post_id"
+    assert all(line["id"] == f"p{line['row']}" and float(line["confidence"]) < 0.5 for line in lines)
+    assert [int(line["rank"]) for line in lines] == list(range(1, len(lines) + 1))
+    by_note = run("clean", *options(posts_csv), "--id", "note", "--dry-run")
+    assert by_note.exit_code == 0, by_note.output
+    assert "the identifier column 'note' repeats 239 values." in by_note.stderr
+    two = run("clean", *options(posts_csv), "--id", "note", "--option", "id=body", "--dry-run")
+    assert "different columns" in two.stderr
+
+
+def test_standard_input_is_a_table_too(posts_csv, shell):
+    done = shell("info", "-", "--labels", "tags", "--json", input=posts_csv.read_bytes())
+    facts = json.loads(done.stdout)
+    assert (facts["rows"], facts["labels"], facts["columns"]) == (
+        240,
+        4,
+        ["body: TF-IDF of 62 words", "note: TF-IDF of 3 words"],
+    )

@@ -276,3 +276,50 @@ def test_on_a_terminal_names_lose_their_control_characters():
     blocks = iter([([[0, "\x1b[2Ja"]], 1, 0), ([[1, "b"]], 2, 1)])
     assert _write_csv(stream, ["row", "\x1b[31mred"], blocks, printable) == (3, 1)
     assert stream.getvalue() == "row,[31mred\n0,[2Ja\n1,b\n"
+
+
+def test_the_best_labels_of_each_row_a_line_each(run, model, small_csv, small):
+    header, *rows = rows_of(run("predict", model, small_csv, "--top", "2").stdout)
+    assert header == ["row", "rank", "label", "score"]
+    fitted = load(model)
+    scores = fitted.decision_function(_frame(small, fitted))
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :2]
+    names = np.array(small.label_names)
+    expected = [
+        [str(i), str(k + 1), names[j], repr(float(scores[i, j]))] for i in range(40) for k, j in enumerate(best[i])
+    ]
+    assert rows == expected
+    _, *few = rows_of(run("predict", model, small_csv, "--top", "2", "--threshold", "0.8").stdout)
+    assert few == [row for row in expected if float(row[3]) >= 0.8]
+
+
+def test_labels_above_a_threshold_of_ones_own(run, model, small_csv, small, tmp_path):
+    out = tmp_path / "p.csv"
+    result = run("predict", model, small_csv, "--threshold", "0.9", "-o", out, "--json")
+    fitted = load(model)
+    above = fitted.decision_function(_frame(small, fitted)) >= 0.9
+    _, *rows = rows_of(out.read_text())
+    assert [row[1].split(";") if row[1] else [] for row in rows] == [
+        [name for name, is_above in zip(small.label_names, row, strict=True) if is_above] for row in above
+    ]
+    facts = json.loads(result.stdout)
+    assert facts["rows_without_labels"] == (~above.any(axis=1)).sum() > 4
+    assert "of the rows get no label" in result.stderr
+    assert run("predict", model, small_csv, "--scores", "--top", "2").exit_code == 2
+
+
+def test_unknown_labels_count_as_missed(run, model, small, tmp_path):
+    write(small.replace(label_names=["red", "green", "pink"]), tmp_path / "t.npz")
+    told = json.loads(run("evaluate", model, tmp_path / "t.npz", "--json").stdout)
+    fitted = load(model)
+    X = _frame(small, fitted)
+    scores, sets = fitted.decision_function(X), sparse.csr_array(fitted.predict(X)).toarray()
+    order = [fitted.label_names_.tolist().index(name) for name in ("red", "green", "blue")]
+    truth = np.zeros((40, 4))
+    truth[:, order[:2]] = small.truth.toarray()[:, :2]
+    truth[:, 3] = small.truth.toarray()[:, 2]
+    expected = evaluate(
+        truth, np.hstack([scores, np.full((40, 1), scores.min() - 1)]), np.hstack([sets, np.zeros((40, 1), dtype=int)])
+    )
+    assert {key: told[key] for key in expected} == expected
+    assert told["unknown_labels"] == ["pink"]

@@ -42,7 +42,7 @@ def test_cells_stored_in_halves_are_one_cell(method):
 
 def test_a_candidate_stored_twice_is_refused():
     X, Y = _problem()
-    with pytest.raises(ValueError, match=r"got values \{2\}"):
+    with pytest.raises(ValueError, match=r"got the value\(s\) 2"):
         MLkNN().fit(X, repeat_cells(Y))
 
 

@@ -163,7 +163,7 @@ def test_a_hostile_label_is_text(browser, strips, tmp_path):
         "<img src=x onerror=document.title='bad'>",
         *strips.label_names[2:],
     ]
-    texts = [f"<b>row {i}</b><script>document.title='bad'</script>" for i in range(strips.n_rows)]
+    texts = [f"<b>row {i}</b><script>document.title='bad'</script>" for i in range(strips.n_samples)]
     result = clean(strips.X, strips.Y, label_names=names, media=texts)
     with AnswerStore(tmp_path / "r.sqlite") as store, served(Review(result, store)) as server:
         page = browser.new_context().new_page()

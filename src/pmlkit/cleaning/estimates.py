@@ -129,11 +129,11 @@ def judge(
     (True, 0.0)
     """
     by_map = float(map_doubt.mean())
-    rate = null.random_rate()
+    rate = _lifted(null.random_rate(), 0.3)
     random_mistakes = Estimate(
         rate,
         null.random_rate(standard_errors=_Z90, cautious=True),
-        null.random_rate(standard_errors=-_Z90),
+        _lifted(null.random_rate(standard_errors=-_Z90), 0.5),
     )
     share_random = min(1.0, rate / max(by_map, 1e-9))
     weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
@@ -147,6 +147,11 @@ def judge(
     noise_rate = Estimate(middle, random_mistakes.low, high)
     doubt = with_mean(slope * log_odds, middle)
     return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+
+
+def _lifted(rate: float, by: float) -> float:
+    """Undo, on average or at the most, that the rate of random mistakes runs low where they are many."""
+    return min(rate / (1.0 - by * rate), 1.0)
 
 
 def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:

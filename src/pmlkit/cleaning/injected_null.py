@@ -33,7 +33,7 @@ _RIDGE = 1.0
 _ROW_WEIGHT = 0.5  # of the at-least-one posterior
 _TAIL, _HALF = 0.2, 0.5
 _TRUE_RATIO = 0.1  # usual density of right labels in the tail, relative to the half
-_LARGE_TRUE_RATIO = 0.2
+_LARGE_TRUE_RATIO = 0.25
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,9 @@ class InjectedNull:
     def random_rate(self, *, standard_errors: float = 0.0, cautious: bool = False) -> float:
         """Estimate the share of the candidates that were given at random, or bound it.
 
-        Among the injected cells that look most like mistakes there are few right labels. What there are is taken off
-        by the number of given cells in the wider half.
+        Where the injected cells that look most like mistakes are, there are few right labels. What there are is taken
+        off by the number of given cells in the wider half. Where much is wrong the rate is too low, by a fifth if
+        half of the candidates are mistakes: these make given cells look like injected ones.
 
         Parameters
         ----------
@@ -78,9 +79,7 @@ class InjectedNull:
         ratio = _LARGE_TRUE_RATIO if cautious else _TRUE_RATIO
         tail = max(self.n_tail - standard_errors * np.sqrt(self.n_tail + 1), 0.0) / n_cells
         half = (self.n_half + standard_errors * np.sqrt(self.n_half)) / n_cells
-        rate = float(np.clip((tail - ratio * half) / (_TAIL - ratio * _HALF), 0.0, min(tail / _TAIL, 1.0)))
-        # Random mistakes among the given cells make the null look like them: measured, it hides half of rate squared.
-        return rate / (1.0 - 0.5 * rate)
+        return float(np.clip((tail - ratio * half) / (_TAIL - ratio * _HALF), 0.0, min(tail / _TAIL, 1.0)))
 
 
 def injected_null(

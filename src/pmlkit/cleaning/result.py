@@ -14,7 +14,7 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.cleaning.audit.answers import UNKNOWN, WRONG
+from pmlkit.cleaning import removal
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, with_mean
 from pmlkit.cleaning.missing import most_likely_missing
@@ -37,9 +37,6 @@ _N_EXPLAINED = 100
 _N_SHOWN = 5
 _DOUBTFUL = 0.5
 _Z90 = 1.645
-_MOSTLY_RIGHT = 0.25
-_ROWS_TO_REMOVE = 1000
-_MISTAKES_TO_REMOVE = 0.28  # share of random mistakes, by its lower bound, from which labels are removed unseen
 
 
 @dataclass(frozen=True)
@@ -308,13 +305,13 @@ class CleaningResult:
 
     @cached_property
     def _doubt_low(self) -> FloatArray:
-        return self._doubt_at(self.overall_rate.low)
+        return self.doubt_at(self.overall_rate.low)
 
     @cached_property
     def _doubt_high(self) -> FloatArray:
-        return self._doubt_at(self.overall_rate.high)
+        return self.doubt_at(self.overall_rate.high)
 
-    def _doubt_at(self, rate: float) -> FloatArray:
+    def doubt_at(self, rate: float) -> FloatArray:
         """Return the doubts if `rate` of the candidates were false, in the same order."""
         doubt = np.zeros_like(self.doubt)
         doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
@@ -349,7 +346,7 @@ class CleaningResult:
 
         Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
         is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
-        bound of their share is 28 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
+        bound of their share is 25 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
         all theirs. What a person called wrong (``verified``) always goes, even a row's only label; what was called
         right, or unsure, stays.
 
@@ -360,33 +357,17 @@ class CleaningResult:
         keep_at_least_one : bool, default=True
             Never remove the most trusted candidate of a row.
         """
-        if not 0 < precision <= 1:
-            raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
-        removed = np.zeros(self.Y.nnz, dtype=bool) if self.known is None else self.known == WRONG
-        if not self._may_remove:
-            return removed
-        doubt = self._doubt_at(self.sure_mistakes)
-        cells = self.order[doubt[self.order] > _DOUBTFUL]
-        if self.known is not None:
-            cells = cells[self.known[cells] == UNKNOWN]
-        cells = cells[~np.isin(self.Y.indices[cells], self.kept_labels)]
-        if keep_at_least_one:
-            cells = cells[~self._is_best_of_row[cells]]
-        cells = cells[: int(self.sure_mistakes * len(self.order))]
-        reached = np.cumsum(doubt[cells]) >= precision * np.arange(1, len(cells) + 1)
-        removed[cells[: int(np.flatnonzero(reached)[-1]) + 1 if reached.any() else 0]] = True
-        return removed
+        return removal.removable(self, precision=precision, keep_at_least_one=keep_at_least_one)
 
-    @property
-    def _n_labelled(self) -> int:
-        return int((np.diff(self.Y.indptr) > 0).sum())
-
-    @property
-    def _may_remove(self) -> bool:
-        return self._n_labelled >= _ROWS_TO_REMOVE and self.sure_mistakes >= _MISTAKES_TO_REMOVE
-
-    def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> str:
+    def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True, table: str = "") -> str:
         """Say in a sentence what can be removed without asking anybody, or why nothing can be and what to do.
+
+        Parameters
+        ----------
+        precision, keep_at_least_one
+            See `removable`.
+        table : str, optional
+            The name of the table's file, for the command to go on with.
 
         Examples
         --------
@@ -396,27 +377,12 @@ class CleaningResult:
         >>> clean(strips.X, strips.Y).advice()
         'Nothing is removed unseen: 300 labelled rows are too few to tell (1,000 are needed). ...'
         """
-        ask = "About 300 answers of a person would tell: pmlkit review."
-        if self._n_labelled < _ROWS_TO_REMOVE:
-            few = f"{self._n_labelled:,} labelled rows are too few to tell ({_ROWS_TO_REMOVE:,} are needed)"
-            return f"Nothing is removed unseen: {few}. {ask}"
-        if not self._may_remove:
-            found = "your labels look mostly right" if self.overall_rate < _MOSTLY_RIGHT else "labels may well be wrong"
-            return (
-                f"Nothing is removed unseen: {found}, but mistakes that are not random cannot be told from right "
-                f"labels without asking. {ask}"
-            )
-        n_removed = int(self.removable(precision=precision, keep_at_least_one=keep_at_least_one).sum())
-        if not n_removed:
-            return f"Nothing can be removed unseen at a precision of {precision:g}. {ask}"
-        return (
-            f"{n_removed:,} labels look like random mistakes and can be removed; at least {100 * precision:.0f} % of "
-            "them should be wrong, if the mistakes are random as they look. A few dozen answers would make sure: "
-            "pmlkit review."
-        )
+        removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
+        return removal.advice(self, removed, precision, table)
 
     @cached_property
-    def _is_best_of_row(self) -> BoolArray:
+    def is_best_of_row(self) -> BoolArray:
+        """Whether each candidate is the most trusted one of its row."""
         best = np.zeros(self.Y.nnz, dtype=bool)
         first = np.lexsort((self.doubt, self.rows))[self.Y.indptr[:-1][np.diff(self.Y.indptr) > 0]]
         best[first] = True

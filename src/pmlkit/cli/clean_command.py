@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["clean", "find_suspects", "write_labels"]
 
 _N_SHOWN = 10
+_N_MISSING = 200
+_ANSWERS: dict[str, Any] = {"auto": "auto", "yes": True, "no": False}
 _LOG_BLOCK = 1000  # lines that are made at a time
 # Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
 _COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
@@ -51,10 +53,18 @@ class Outputs:
         Path | None, typer.Option(metavar="PATH", help="A table (.csv) of all doubtful labels, and why.")
     ] = None
 
+    missing: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A table (.csv) of labels that may be missing: a list to look through."),
+    ] = None
+
     @property
     def given(self) -> dict[str, Path]:
         """Those that were asked for, by what they are."""
-        kinds = {"cleaned table": self.output, "report": self.report, "log": self.log, "suspects": self.suspects}
+        kinds = {
+            "cleaned table": self.output, "report": self.report, "log": self.log, "suspects": self.suspects,
+            "may be missing": self.missing,
+        }  # fmt: skip
         return {kind: path for kind, path in kinds.items() if path is not None}
 
 
@@ -82,6 +92,24 @@ def clean(
         str, typer.Option("--method", "-m", metavar="NAME", help="What judges: auto, or a method.")
     ] = "auto",
     param: MethodParams = None,
+    pred_probs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Out-of-sample probabilities of a model of your own (.npy, .npz, Parquet), one column per label: as "
+            "the label columns, sets by name, or any order with named columns. They judge instead of a method.",
+        ),
+    ] = None,
+    every_row_has_a_label: Annotated[
+        str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
+    ] = "auto",
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Answers (.csv: row or id, label, answer): wrong ones go, right ones stay, others learn.",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
@@ -93,16 +121,24 @@ def clean(
     _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
+    if every_row_has_a_label not in _ANSWERS:
+        raise Misuse(f"--every-row-has-a-label must be auto, yes or no, got {every_row_has_a_label!r}.")
+    if pred_probs is not None and method != "auto":
+        raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
+    beside = [] if pred_probs is None else [pred_probs]
     for path in outputs.given.values():
-        check_output(path, file, *reading.files, *columns.files, force=force)
+        check_output(path, file, *reading.files, *columns.files, *beside, force=force)
     if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
-        raise Misuse("--output, --report, --log and --suspects must be different files.")
+        raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     started = time.perf_counter()
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
-    result = find_suspects(table, judge, min_rows)
+    options = {"every_row_has_a_label": _ANSWERS[every_row_has_a_label]}
+    if pred_probs is not None:
+        options["pred_probs"] = _read_probabilities(pred_probs, table)
+    result = find_suspects(table, judge, min_rows, answers, **options)
     keep_one = not may_empty_rows
     removed = result.removable(precision=precision, keep_at_least_one=keep_one)
     with together():
@@ -113,11 +149,15 @@ def clean(
             _write_cells(outputs.log, result, result.order[removed[result.order]])
         if outputs.suspects is not None:
             _write_cells(outputs.suspects, result, result.order[result.doubt[result.order] > 0.5])
+        if outputs.missing is not None:
+            with Watch(f"writing {outputs.missing.name}"):
+                _write_missing(outputs.missing, result)
         if outputs.report is not None:
             with Watch(f"writing {outputs.report.name}"):
                 title = f"How clean are the labels of {file.name}?"
                 result.report(outputs.report, title=title, precision=precision, keep_at_least_one=keep_one, force=force)
-    _print(result, removed, table, outputs, common, precision, dry_run, time.perf_counter() - started)
+    advice = result.advice(precision=precision, keep_at_least_one=keep_one, table=file.name)
+    _print(result, removed, table, outputs, common, advice, dry_run, time.perf_counter() - started)
 
 
 def _check_precision(precision: float) -> None:
@@ -126,7 +166,23 @@ def _check_precision(precision: float) -> None:
         raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.{hint}")
 
 
-def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int) -> "CleaningResult":
+def _read_probabilities(path: Path, table: "Table | PMLDataset") -> Any:
+    """Return the probabilities; columns of Parquet files keep their names, which may be in another order."""
+    from pmlkit.data.files.side_features import read_embeddings
+
+    values = read_embeddings(path, table.Y.shape[0])
+    if path.suffix.lower() != ".parquet":
+        return values
+    import pandas as pd
+    from pyarrow import parquet
+
+    names = parquet.read_schema(path).names
+    return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
+
+
+def find_suspects(
+    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None, **options: Any
+) -> "CleaningResult":
     """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
     from sklearn.utils._param_validation import InvalidParameterError
 
@@ -137,7 +193,14 @@ def find_suspects(table: "Table | PMLDataset", method: Any, min_rows: int) -> "C
         table.X  # noqa: B018  shown apart, because it takes its time
     with Watch("looking for wrong labels") as watch:
         try:
-            result = judge(table, method=method, min_rows=min_rows, on_fit=lambda model: follow(model, watch))
+            result = judge(
+                table,
+                method=method,
+                min_rows=min_rows,
+                verified=answers,
+                on_fit=lambda model: follow(model, watch),
+                **options,
+            )
         except InvalidParameterError as error:
             raise Misuse(str(error)) from error
     if len(result.rare_labels):
@@ -186,6 +249,15 @@ def _write_cells(path: Path, result: "CleaningResult", cells: "IntArray") -> Non
         text.detach()
 
 
+def _write_missing(path: Path, result: "CleaningResult") -> None:
+    found = result.missing(_N_MISSING)
+    names = result.row_names
+    found.insert(1, "id", found["row"] if names is None else [names[row] for row in found["row"]])
+    found["score"] = found["score"].map("{:.4f}".format)
+    with replacing(path) as stream:
+        stream.write(found.to_csv(index=False, lineterminator="\n").encode("utf-8", errors="replace"))
+
+
 def _cell_lines(result: "CleaningResult", cells: "IntArray", watch: Watch) -> Iterator[list[Any]]:
     """Yield a header and one line per label, with its confidence, its rank among all and the reasons against it."""
     import numpy as np
@@ -211,7 +283,7 @@ def _print(
     table: "Table | PMLDataset",
     outputs: Outputs,
     common: Common,
-    precision: float,
+    advice: str,
     dry_run: bool,
     seconds: float,
 ) -> None:
@@ -236,7 +308,7 @@ def _print(
         "random_mistakes": result.random_mistakes_.rate,
         "random_mistakes_low": result.random_mistakes_.low,
         "random_mistakes_high": result.random_mistakes_.high,
-        "advice": result.advice(precision=precision),
+        "advice": advice,
         "dry_run": dry_run,
         "method": result.method,
         "features": features,
@@ -260,7 +332,7 @@ def _print(
         "all mistakes": f"between {_percent(overall.low)} and {_percent(overall.high)}, "
         f"at a guess {_percent(overall)}",
         "would remove" if dry_run else "removed": f"{counted(n_removed, 'label')} in {counted(touched, 'row')}",
-        "advice": result.advice(precision=precision),
+        "advice": advice,
     }  # fmt: skip
     if left_out:
         shown["not used"] = quoted(left_out, 6)

@@ -176,7 +176,8 @@ class NLR(BasePML):
 
     References
     ----------
-    .. [1] "Partial multi-label learning via noisy label rectification" (NLR), KDD 2024.
+    .. [1] F. Yang, Y. Jia, H. Liu, Y. Dong and J. Hou, "Noisy label removal for partial multi-label learning",
+       KDD 2024.
 
     Examples
     --------

@@ -180,7 +180,8 @@ class Schirn(BasePML):
 
     References
     ----------
-    .. [1] Si et al., "Schirn", CVPR 2026, arXiv:2505.20938.
+    .. [1] C. Si, Y. Cui, F. Yang, X. Yang and W. Shen, "Revisiting sparsity constraint under high-rank property in
+       partial multi-label learning", CVPR 2026, arXiv:2505.20938.
 
     Examples
     --------

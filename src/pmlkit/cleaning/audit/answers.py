@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 from scipy.stats import beta
 
-from pmlkit._arrays import row_hash
+from pmlkit._arrays import as_csr, row_hash
 from pmlkit._files import replacing
 from pmlkit._typing import CSR, Features, IntArray
 from pmlkit._words import did_you_mean
@@ -211,6 +212,32 @@ class Answers:
                 f"{self.frame['label'][i]!r} in row {name}: remove them, or use the table that they were given for."
             )
         return cells, np.array([WORDS.index(word) for word in self.frame["answer"]], dtype=np.int8)
+
+    def matrix(self, Y: Any, label_names: Sequence[str], row_names: Sequence[Any] | None = None) -> CSR:
+        """Return the answers as ``ClearPML.fit(X, y, verified=...)`` takes them: +1 right, -1 wrong, else nothing.
+
+        Parameters
+        ----------
+        Y : array or sparse matrix of shape (n_samples, n_labels)
+            The candidates.
+        label_names, row_names
+            See `cells`. The latest answer about a candidate counts.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pmlkit.cleaning.audit import Answers
+        >>> table = pd.DataFrame({"row": [0, 1], "label": ["cat", "dog"], "answer": ["wrong", "right"]})
+        >>> Answers.from_frame(table).matrix([[1, 1], [0, 1]], ["cat", "dog"]).toarray().tolist()
+        [[-1, 0], [0, 1]]
+        """
+        Y = as_csr(Y)
+        cells, codes = self.cells(Y, label_names, row_names)
+        value = np.zeros(Y.nnz, dtype=np.int8)
+        value[cells] = np.array([0, -1, 1, 0], dtype=np.int8)[codes]
+        known = sparse.csr_array((value, Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
+        known.eliminate_zeros()
+        return known
 
     def column(self, name: str) -> list[str | None]:
         """Return an optional column as text, None where nothing is known."""

@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,9 @@ from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.cleaning.review.applied import keep_certificate
 from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.outputs import Outputs, similar_names
-from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event, StoredEvent
+from pmlkit.cleaning.review.requests import Given, read_answer, read_client, read_seconds, read_whole
+from pmlkit.cleaning.review.state import answers_per_minute, estimates, recent_answers
+from pmlkit.cleaning.review.store import AnswerStore, Event, StoredEvent
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -27,13 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Review"]
 
-Given = dict[str, Any]
-_N_RECENT = 10
 _PAGE = 60
 _MAX_BULK = 5_000
 _N_MISSING = 500
 _N_AHEAD = 3
-_RATE_MINUTES = 10
 _ESTIMATE_SECONDS = 0.15  # estimates that the page shows are not made more often
 _QUESTIONS = ("audit", "suspicious", "certificate", "repeat")
 
@@ -125,8 +123,8 @@ class Review:
         row, label = self._cell_of(given)
         kind = given.get("kind")
         event = Event(
-            who, "answer", kind if kind in _QUESTIONS else "selection", row, label, _answer(given),
-            seconds=_seconds(given), shown=self._shown(row, label), client=_client(given),
+            who, "answer", kind if kind in _QUESTIONS else "selection", row, label, read_answer(given),
+            seconds=read_seconds(given), shown=self._shown(row, label), client=read_client(given),
         )  # fmt: skip
         with self._lock:
             self._append([event])
@@ -144,7 +142,7 @@ class Review:
                 raise DataError("There is no answer of yours to take back.")
             last = mine[-1]
             together = [event for event in mine if last.kind == "bulk" and event.at == last.at] or [last]
-            client = _client(given)
+            client = read_client(given)
             self._append(
                 [
                     Event(who, "undo", event.kind, undoes=event.seq, client=None if i else client)
@@ -160,13 +158,13 @@ class Review:
 
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
-        answer = _answer(given)
+        answer = read_answer(given)
         with self._lock:
             self._sync()
-            event = self._standing.get(_whole(given, "seq"))
+            event = self._standing.get(read_whole(given, "seq"))
             if event is None:
                 raise DataError("That answer was taken back already.")
-            client = _client(given)
+            client = read_client(given)
             self._append(
                 [
                     Event(who, "undo", event.kind, undoes=event.seq, client=client and f"{client}/undo"),
@@ -181,10 +179,10 @@ class Review:
         with self._lock:
             self._sync()
             before = [e for e in self._standing.values() if (e.row, e.label, e.kind) == (row, label, "toggle")]
-            client = _client(given)
+            client = read_client(given)
             events = [Event(who, "undo", "toggle", undoes=e.seq, client=client and f"{client}/{e.seq}") for e in before]
             if given.get("answer") is not None:
-                events.append(Event(who, "answer", "toggle", row, label, _answer(given), client=client))
+                events.append(Event(who, "answer", "toggle", row, label, read_answer(given), client=client))
             self._append(events)
             return {"state": self._state()}
 
@@ -194,7 +192,7 @@ class Review:
         with self._lock:
             self._sync()
             flagged = (row, label) not in self._flags
-            self._append([Event(who, "flag" if flagged else "unflag", "flag", row, label, client=_client(given))])
+            self._append([Event(who, "flag" if flagged else "unflag", "flag", row, label, client=read_client(given))])
             return {"flagged": flagged, "state": self._state()}
 
     def label_rows(self, who: str, given: Given) -> dict[str, Any]:
@@ -202,7 +200,7 @@ class Review:
         label = str(given.get("label", ""))
         if label not in self._label_number:
             raise DataError(f"There is no label {label!r}.")
-        offset = _whole(given, "offset", 0)
+        offset = read_whole(given, "offset", 0)
         with self._lock:
             self._sync()
             cells = np.flatnonzero(self.result.Y.indices == self._label_number[label])
@@ -225,10 +223,10 @@ class Review:
 
     def bulk(self, who: str, given: Given) -> dict[str, Any]:
         """Store one answer for many rows of a label."""
-        rows, label, answer = given.get("rows"), str(given.get("label", "")), _answer(given)
+        rows, label, answer = given.get("rows"), str(given.get("label", "")), read_answer(given)
         if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_BULK:
             raise DataError(f"Select between 1 and {_MAX_BULK:,} rows.")
-        client = _client(given)
+        client = read_client(given)
         events = []
         for i, row in enumerate(rows):
             place, name = self._cell_of({"row": row, "label": label})
@@ -239,7 +237,7 @@ class Review:
 
     def missing_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return suggestions of labels to add, the most likely first."""
-        offset = _whole(given, "offset", 0)
+        offset = read_whole(given, "offset", 0)
         with self._lock:
             self._sync()
             found, labels = self._judged.missing_cells(_N_MISSING)
@@ -258,20 +256,20 @@ class Review:
 
     def answer_missing(self, who: str, given: Given) -> dict[str, Any]:
         """Store whether a suggested label belongs to a row."""
-        row, label = _whole(given, "row"), str(given.get("label", ""))
+        row, label = read_whole(given, "row"), str(given.get("label", ""))
         if label not in self._label_number or not 0 <= row < self.result.Y.shape[0]:
             raise DataError(f"There is no row {row} or no label {label!r}.")
         if self._position(row, label) is not None:
             raise DataError(f"Row {row} has the label {label!r} already.")
         with self._lock:
-            self._append([Event(who, "answer", "missing", row, label, _answer(given), client=_client(given))])
+            self._append([Event(who, "answer", "missing", row, label, read_answer(given), client=read_client(given))])
             return {"state": self._state()}
 
     def settle(self, who: str, given: Given) -> dict[str, Any]:
         """Settle a disagreement by one more answer, the latest."""
         row, label = self._cell_of(given)
         with self._lock:
-            self._append([Event(who, "answer", "settled", row, label, _answer(given), client=_client(given))])
+            self._append([Event(who, "answer", "settled", row, label, read_answer(given), client=read_client(given))])
             return {"state": self._state()}
 
     def results(self, who: str, given: Given) -> dict[str, Any]:
@@ -310,7 +308,7 @@ class Review:
 
     def picture(self, row: Any) -> tuple[bytes, str]:
         """Return a row's picture."""
-        number = _whole({"row": row}, "row")
+        number = read_whole({"row": row}, "row")
         if not 0 <= number < self.result.Y.shape[0]:
             raise DataError(f"There is no row {number}.")
         return self.cards.picture(number)
@@ -471,71 +469,28 @@ class Review:
         now = time.monotonic()
         is_old = self._facts is None or (self._facts[0] != self._seq and now - self._facts[1] >= _ESTIMATE_SECONDS)
         if self._facts is None or is_old:
-            estimates = self._estimates()
+            found = estimates(self.audit)
+            certificate = self.audit.certificate
+            cells = () if certificate is None else certificate.cells.tolist()
+            keep_certificate(self.store, cells, "" if certificate is None else str(certificate))
             # Estimates may take a while with a million candidates: then they are made less often.
-            self._facts = self._seq, now + 5 * (time.monotonic() - now), estimates
+            self._facts = self._seq, now + 5 * (time.monotonic() - now), found
         learning = None
         if self._learning is not None:
             seconds = time.monotonic() - self._learning[0]
             text = f"Refitting with {self._learning[1]:,} answers, {seconds:.0f} s …"
             learning = {"share": 1 - 0.5 ** (seconds / 10), "text": text}
+        standing = list(self._standing.values())
         return {
             **self._facts[2],
             "is_behind": self._facts[0] != self._seq,
             "answers": self.audit.n_answers,
-            "per_minute": self._per_minute(),
+            "per_minute": answers_per_minute(standing),
             "found_wrong": int((self.audit.verdict == WORDS.index("wrong")).sum()),
-            "recent": self._recent(),
+            "recent": recent_answers(standing, self.cards.name),
             "learning": learning,
             "learned": self._learned or None,
         }
-
-    def _estimates(self) -> dict[str, Any]:
-        audit = self.audit
-        rate, left, certificate = audit.noise_rate_, audit.left_, audit.certificate
-        gain = audit.expected_gain(50)
-        pairs = audit.answer_error_
-        cells = () if certificate is None else certificate.cells.tolist()
-        keep_certificate(self.store, cells, "" if certificate is None else str(certificate))
-        return {
-            "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},
-            "left": {"estimate": float(left.value), "low": float(left.low), "high": float(left.high)},
-            "certificate": None if certificate is None else {"n_removed": len(certificate.cells)},
-            "promise": str(certificate) if certificate is not None else self._no_promise(),
-            "agreement": None if np.isnan(pairs.value) else 1.0 - 2 * pairs.value * (1 - pairs.value),
-            "next_gain": self._gain_text(gain.found, gain.certified),
-        }
-
-    def _no_promise(self) -> str:
-        if not self.audit.n_answers:
-            return "Nothing is promised yet. The first questions are a random sample; a promise takes some 60 answers."
-        test = self.audit.under_test
-        if test is None:
-            return "Nothing is promised yet: too few labels are wrong for sure, by what the answers show so far."
-        more = test["more_expected"]
-        expected = f"about {more:.0f} more answers" if np.isfinite(more) else "it may not succeed"
-        return f"A set of {test['size']:,} labels is being tested: {test['drawn']} random draws so far, {expected}."
-
-    def _gain_text(self, found: float, certified: float) -> str:
-        if not self.audit.worth_going_on_:
-            return "It is no longer worth going on: 50 more answers would find or release fewer than ten wrong labels."
-        unseen = f" and may let {certified:,.0f} more go unseen" if certified >= 1 else ""
-        return f"The next 50 answers are expected to find {found:,.0f} wrong labels{unseen}."
-
-    def _recent(self) -> list[dict[str, Any]]:
-        last = [event for event in self._standing.values() if event.kind != "missing"][-_N_RECENT:]
-        return [
-            {"seq": e.seq, "label": e.label, "name": self.cards.name(int(e.row or 0)), "answer": e.answer, "who": e.who}
-            for e in reversed(last)
-        ]
-
-    def _per_minute(self) -> float | None:
-        times = [datetime.fromisoformat(e.at) for e in list(self._standing.values())[-200:] if e.kind != "bulk"]
-        if len(times) < 5:
-            return None
-        times = [at for at in times if (times[-1] - at).total_seconds() < 60 * _RATE_MINUTES]
-        seconds = (times[-1] - times[0]).total_seconds()
-        return round(60 * (len(times) - 1) / seconds, 1) if seconds > 1 else None
 
     def _confidence(self, cells: Sequence[int]) -> list[float]:
         chosen = np.asarray(cells, dtype=np.int64)
@@ -548,7 +503,7 @@ class Review:
     # Cells
 
     def _cell_of(self, given: Given) -> tuple[int, str]:
-        row, label = _whole(given, "row"), str(given.get("label", ""))
+        row, label = read_whole(given, "row"), str(given.get("label", ""))
         if self._position(row, label) is None:
             raise DataError(f"Row {row} has no label {label[:100]!r}.")
         return row, label
@@ -569,34 +524,3 @@ class Review:
     def _shown(self, row: int, label: str) -> dict[str, Any]:
         cell = self._position(row, label)
         return {} if cell is None else {"confidence": round(float(1.0 - self.result.doubt[cell]), 4)}
-
-
-def _answer(given: Given) -> str:
-    answer = given.get("answer")
-    if answer not in ANSWERS:
-        raise DataError(f"An answer must be one of {', '.join(ANSWERS)}, got {str(answer)[:40]!r}.")
-    return str(answer)
-
-
-def _client(given: Given) -> str | None:
-    client = given.get("client")
-    return None if client is None else str(client)[:100]
-
-
-def _seconds(given: Given) -> float | None:
-    seconds = given.get("seconds")
-    return round(float(seconds), 3) if isinstance(seconds, int | float) and 0 <= seconds < 1e6 else None
-
-
-def _whole(given: Given, name: str, default: int | None = None) -> int:
-    value = given.get(name, default)
-    try:
-        if isinstance(value, bool | float) or value is None or len(str(value)) > 18:
-            raise ValueError
-        return int(value)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must be a whole number, got {str(value)[:40]!r}.") from None
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

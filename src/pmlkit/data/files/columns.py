@@ -24,10 +24,10 @@ from pmlkit.data.files.own_columns import (
 from pmlkit.data.files.registry import parse_table
 from pmlkit.exceptions import DataError
 
-__all__ = ["own_layout", "read_delimited", "read_ids", "read_table", "to_dataset"]
+__all__ = ["own_layout", "read_ids", "read_table", "to_dataset"]
 
 
-def read_delimited(
+def read_table(
     source: Source,
     *,
     labels: Names | None = None,
@@ -40,7 +40,7 @@ def read_delimited(
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> PMLDataset:
-    r"""Read a CSV or TSV file with a header line.
+    r"""Read a CSV, TSV, JSON or Parquet file as a data set of numbers.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def read_delimited(
         The open file.
     labels : str or list of str
         The label columns: names or glob patterns (``"tag_*"``) of columns of 0/1; or the one
-        column that holds sets such as ``a;b;c``. Not needed for a file that pmlkit wrote, whose
+        column that holds sets such as ``a;b;c``, or lists. Not needed for a file that pmlkit wrote, whose
         label columns are called ``label:<name>``.
     truth : str or list of str, optional
         The true labels, in the same way. Columns of 0/1 are matched to the label columns by what
@@ -62,57 +62,28 @@ def read_delimited(
     missing : {"mean", "zero", "error"}, default="mean"
         What becomes of an empty feature cell.
     delimiter : str, optional
-        Between columns; by default the comma, semicolon, tab or bar that the header line has most of.
-    encoding : str, default="utf-8"
-        Of the text.
+        Between the columns of CSV; by default the comma, semicolon, tab or bar that the header line has most of.
+    encoding : str, optional
+        Of CSV and TSV; by default UTF-8.
 
     Returns
     -------
     dataset : PMLDataset
         Without `truth`, the truth is unknown. The labels of sets are in alphabetical order. Whole
-        numbers in the `id` column become int.
+        numbers in the `id` column of a text file become int.
 
     Examples
     --------
     >>> import io, pathlib
-    >>> from pmlkit.data.files.columns import read_delimited
+    >>> from pmlkit.data.files.columns import read_table
     >>> from pmlkit.data.files.common import Source
     >>> text = b"key,size,tag_red,tag_blue\n7,0.5,1,0\n8,2,1,1\n"
-    >>> data = read_delimited(Source(pathlib.Path("r.csv"), "r", io.BytesIO(text), "csv"), labels="tag_*", id="key")
+    >>> data = read_table(Source(pathlib.Path("r.csv"), "r", io.BytesIO(text), "csv"), labels="tag_*", id="key")
     >>> data.label_names, data.feature_names, data.ids
     (('tag_red', 'tag_blue'), ('size',), (7, 8))
     """
     file = parse_table(source, delimiter=delimiter, encoding=encoding)
     return to_dataset(file, labels, truth, sep, id, media, ignore, missing)
-
-
-def read_table(
-    source: Source,
-    *,
-    labels: Names | None = None,
-    truth: Names | None = None,
-    sep: str | None = None,
-    id: str | None = None,
-    media: str | None = None,
-    ignore: Names = (),
-    missing: Missing = "mean",
-) -> PMLDataset:
-    """Read a Parquet or JSON file of rows.
-
-    The parameters are those of `read_delimited`; a column of sets may also be a column of lists.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> import pyarrow as pa, pyarrow.parquet
-    >>> from pmlkit.data.files.columns import read_table
-    >>> from pmlkit.data.files.common import Source
-    >>> stream = io.BytesIO()
-    >>> pa.parquet.write_table(pa.table({"size": [0.5, 2.0], "tags": [["red", "blue"], []]}), stream)
-    >>> read_table(Source(pathlib.Path("r.parquet"), "r", stream, "parquet"), labels="tags").label_names
-    ('blue', 'red')
-    """
-    return to_dataset(parse_table(source), labels, truth, sep, id, media, ignore, missing)
 
 
 def own_layout(columns: Sequence[str]) -> dict[str, Any] | None:
@@ -139,7 +110,7 @@ def to_dataset(
     ignore: Names,
     missing: Missing,
 ) -> PMLDataset:
-    """Return a table of numbers as a data set; the parameters are those of `read_delimited`."""
+    """Return a table of numbers as a data set; the parameters are those of `read_table`."""
     if missing not in ("error", "mean", "zero"):
         raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
     names = file.columns
@@ -192,7 +163,8 @@ def _read_labels(
 def read_ids(file: TableFile, column: str) -> list[Any]:
     """Return the identifiers of the rows; those of a text file as int, if all are whole numbers."""
     ids = ["" if value is None else value for value in file.cells([column])[column]]
-    if file.is_untyped and all(isinstance(text, str) and text.isascii() and text.isdigit() for text in ids):
+    joined = "".join(ids) if file.is_untyped else ""
+    if joined.isascii() and joined.isdigit() and all(ids):
         numbers = [int(text) for text in ids] if max(map(len, ids)) < 19 else []
         return numbers if [str(number) for number in numbers] == ids else ids
     return ids

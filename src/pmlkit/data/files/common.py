@@ -79,7 +79,7 @@ def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nom
             remedy=" (or 'zero') to fill them",
             column=names[columns[0]],
         )
-    logger.warning("%s and count as %s.", found, "zero" if missing == "zero" else "the mean of the column")
+    logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
     values = values.copy()
     values[absent] = 0.0 if missing == "zero" else _typical(table, columns, set(nominal))
     return sparse.csr_array((values, table.indices, table.indptr), shape=table.shape) if is_sparse else values

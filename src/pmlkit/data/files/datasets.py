@@ -36,7 +36,7 @@ def read(
         - arff: `labels`, `nominal`, `missing`, `ignore`
           (see `pmlkit.data.files.arff.read_arff`);
         - csv, tsv, parquet, json, jsonl: `labels`, `truth`, `sep`, `id`, `media`, `ignore`, `missing`; csv
-          and tsv also `delimiter`, `encoding` (see `pmlkit.data.files.columns.read_delimited`);
+          and tsv also `delimiter`, `encoding` (see `pmlkit.data.files.columns.read_table`);
         - libsvm: `zero_based`, `n_features`, `n_labels`
           (see `pmlkit.data.files.libsvm.read_libsvm`);
         - mat: `data`, `candidates`, `truth`, `orientation`

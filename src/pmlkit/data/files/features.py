@@ -155,7 +155,7 @@ def _kind(values: Sequence[Any], decimal_comma: bool) -> str:
         return "is empty"
     if any(isinstance(value, list | dict) for value in known[:_N_PEEKED]):
         return "holds lists or objects"
-    distinct = len({str(value) for value in known})
+    distinct = len(set(map(str, known)))
     numbers = _as_numbers(known, decimal_comma)
     if numbers is not None:
         finite = numbers[np.isfinite(numbers)]
@@ -260,7 +260,7 @@ class TableReader:
 
     def _check(self, data: Mapping[str, Any], fitting: bool) -> None:
         for name in self.text:
-            if fitting and not data[name].str.strip().any():
+            if fitting and not any(map(str.strip, data[name])):
                 raise DataError(f"the text column {name!r} is empty in every row.", column=name)
         for name in self.numbers:
             infinite = np.flatnonzero(np.isinf(data[name]))
@@ -282,8 +282,11 @@ class TableReader:
                 filling = "the mean" if self.missing == "mean" else "zero"
                 they = "it counts" if absent == 1 else "they count"
                 logger.warning("column %r lacks %s: %s as %s.", name, counted(absent, "number"), they, filling)
-        empty = [data[name].str.strip() == "" for name in (*self.text, *self.categories)]
-        empty += [np.isnan(data[name]) for name in self.numbers]
+        empty = [np.isnan(data[name]) for name in self.numbers]
+        empty += [
+            np.fromiter((not value.strip() for value in data[name]), bool, len(data[name]))
+            for name in (*self.text, *self.categories)
+        ]
         if empty and self.side == "none" and (n_empty := int(np.logical_and.reduce(empty).sum())):
             what = f"column {self.names[0]!r} is" if len(self.names) == 1 else "all feature columns are"
             note = "%s empty in %s: there is nothing to judge their labels by."

@@ -26,7 +26,9 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_SEPARATOR = ";"
 _SAFE_SEPARATORS, _DOUBTFUL_SEPARATORS = (",", "|"), ("/", " ")  # the latter are often part of a name
+_NEVER_IN_NAMES = (";", "|")
 _OFTEN = 0.3  # share of cells with a sign from which it is taken for the separator
+_MOSTLY = 0.8  # share of cells that are lists from which all must be
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 _ABSENT = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no", "Yes": "No"} | {
@@ -229,40 +231,51 @@ def _flag_off(value: Any) -> Any:
 
 def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None, merge: bool) -> LabelColumns:
     values = cells[column]
-    _refuse_nested(column, values)
+    if not set(map(type, values)) <= {str, type(None)}:
+        _refuse_nested(column, values)
     between = _separator(column, values, sep)
-    parts_of: dict[str, list[str]] = {}  # many rows have the same cell
-    sets: list[list[str]] = []
-    for row, cell in enumerate(values):
-        known = parts_of.get(cell) if isinstance(cell, str) else None
-        if known is None:
-            try:
-                known = [name for part in _split(cell, between) if (name := _name(part))]
-            except ValueError as error:
-                message = f"column {column!r} holds {excerpt(str(cell))} in row {row}, but the other cells hold lists."
-                raise DataError(message, column=column) from error
-            if isinstance(cell, str):
-                parts_of[cell] = known
-        sets.append(known)
-    count = Counter(label for row in sets for label in row)
-    if not count:
+    # Many rows have the same cell: each different one is parsed once.
+    number: dict[Any, int] = {}
+    keys = (tuple(cell) if isinstance(cell, list) else cell for cell in values)
+    cell_of = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64, len(values))
+    sets = []
+    for key, k in number.items():
+        try:
+            parts = _split(list(key) if isinstance(key, tuple) else key, between)
+        except ValueError as error:
+            found = f"{excerpt(str(key))} in row {int(np.argmax(cell_of == k))}"
+            message = f"column {column!r} holds {found}, but the other cells hold lists."
+            raise DataError(message, column=column) from error
+        sets.append([name for part in parts if (name := _name(part))])
+    known = {label for labels in sets for label in labels}
+    if not known:
         raise DataError(f"column {column!r} names no label in any row.", column=column)
-    broken = next((label for label in count if not is_text(label)), None)
+    broken = next((label for label in sorted(known) if not is_text(label)), None)
     if broken is not None:
         raise DataError(f"column {column!r} names the label {broken!r}, which is not text: correct it first.")
-    merged: dict[str, str] = {}
-    if merge:
-        for group in near_equal(sorted(count)):
-            kept = max(group, key=lambda name: count[name])
-            merged |= {name: kept for name in group if name != kept}
-    names = sorted(set(count) - merged.keys())
-    number = {name: k for k, name in enumerate(names)}
-    number |= {name: number[kept] for name, kept in merged.items()}
-    rows = [sorted({number[label] for label in row}) for row in sets]
+    merged = _merged(known, sets, np.bincount(cell_of)) if merge else {}
+    names = sorted(known - merged.keys())
+    position = {name: k for k, name in enumerate(names)}
+    position |= {name: position[kept] for name, kept in merged.items()}
+    rows = [sorted({position[label] for label in labels}) for labels in sets]
     indices = np.array([k for row in rows for k in row], dtype=np.int32)
     indptr = np.cumsum([0, *map(len, rows)])
-    Y = sparse.csr_array((np.ones(len(indices), dtype=np.uint8), indices, indptr), shape=(len(rows), len(names)))
+    ones = np.ones(len(indices), dtype=np.uint8)
+    Y = sparse.csr_array((ones, indices, indptr), shape=(len(rows), len(names)))[cell_of]
     return LabelColumns(Y, tuple(names), (column,), cells, between, True, merged)
+
+
+def _merged(known: set[str], sets: Sequence[list[str]], n_rows: Any) -> dict[str, str]:
+    """Return the names that another one, more frequent and nearly the same, stands for."""
+    count: Counter[str] = Counter()
+    for labels, n in zip(sets, n_rows.tolist(), strict=True):
+        for label in labels:
+            count[label] += n
+    merged: dict[str, str] = {}
+    for group in near_equal(sorted(known)):
+        kept = max(group, key=lambda name: count[name])
+        merged |= {name: kept for name in group if name != kept}
+    return merged
 
 
 def _refuse_nested(column: str, values: Sequence[Any]) -> None:
@@ -275,20 +288,21 @@ def _refuse_nested(column: str, values: Sequence[Any]) -> None:
 
 def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | None:
     """Return what stands between the labels of a set, None where the cells are lists; say what was found out."""
-    texts = [value for value in values if isinstance(value, str) and value.strip()]
-    listed = sum(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts)
-    if sep is None and texts and listed > 0.8 * len(texts):
-        logger.info("column %r holds lists such as %s", column, excerpt(texts[0]))
+    texts = [value for value in values if isinstance(value, str) and value and not value.isspace()]
+    if sep is None and _are_lists(texts[:100]) and _are_lists(texts):
+        logger.warning("column %r holds lists such as %s: read as such.", column, excerpt(texts[0]))
         return None
     between = sep or _DEFAULT_SEPARATOR
     if len(texts) < 2 or any(between in text for text in texts):
         return between
-    for other in (_DEFAULT_SEPARATOR, *_SAFE_SEPARATORS, *_DOUBTFUL_SEPARATORS):
+    # Whoever names a separator may have labels with commas, blanks and slashes in them.
+    others = (*_SAFE_SEPARATORS, *_DOUBTFUL_SEPARATORS) if sep is None else _NEVER_IN_NAMES
+    for other in others:
         share = sum(other in text.strip() for text in texts) / len(texts)
-        if share > _OFTEN or (other == _DEFAULT_SEPARATOR and share):
+        if share > _OFTEN:
             found = f"column {column!r} has {other!r} in {100 * share:.0f} % of its cells"
             if sep is None and other in _SAFE_SEPARATORS:
-                logger.warning(PMLWarning(f"{found}: labels are split there."))
+                logger.warning("%s: labels are split there.", found)
                 return other
             raise DataError(
                 f"{found}, but {between!r} in none.",
@@ -298,6 +312,11 @@ def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | Non
                 column=column,
             )
     return between
+
+
+def _are_lists(texts: Sequence[str]) -> bool:
+    """Tell whether most texts are lists, as ``['a', 'b']``."""
+    return sum(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts) > _MOSTLY * len(texts)
 
 
 def near_equal(names: Sequence[str]) -> list[list[str]]:

@@ -71,14 +71,14 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "arff": Format((".arff",), "arff.ArffFile", "arff.read_arff", "arff.write_arff"),
-    "csv": Format((".csv",), "delimited.DelimitedFile", "columns.read_delimited", "delimited.write_csv"),
+    "csv": Format((".csv",), "delimited.DelimitedFile", "columns.read_table", "delimited.write_csv"),
     "json": Format((".json",), "json_rows.JsonFile", "columns.read_table"),
     "jsonl": Format((".jsonl", ".ndjson"), "json_rows.JsonFile", "columns.read_table"),
     "libsvm": Format((".libsvm", ".svm", ".svmlight"), None, "libsvm.read_libsvm", "libsvm.write_libsvm"),
     "mat": Format((".mat",), None, "mat.read_mat", is_text=False),
     "npz": Format((".npz",), None, "npz.read_npz", "npz.write_npz", is_text=False),
     "parquet": Format((".parquet", ".pq"), "parquet.ParquetFile", "columns.read_table", "parquet.write_parquet", False),
-    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "columns.read_delimited", "delimited.write_tsv"),
+    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "columns.read_table", "delimited.write_tsv"),
 }
 """The file formats by name."""
 
@@ -95,7 +95,7 @@ _HEAD = 2**16
 
 @contextlib.contextmanager
 def open_file(
-    path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None
+    path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None, *, notes: bool = True
 ) -> Iterator[Source]:
     """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
 
@@ -107,6 +107,8 @@ def open_file(
         By default found from what the file begins with and what it is called.
     max_bytes : int, optional
         How much memory compressed content may take, see `pmlkit.data.files.limits.allowed_bytes`.
+    notes : bool, default=True
+        Log where the two differ.
 
     Yields
     ------
@@ -123,7 +125,7 @@ def open_file(
         limit = allowed_bytes(raw.seek(0, io.SEEK_END), max_bytes)
         raw.seek(0)
         with raw, _unpacked(raw, limit, is_stdin) as stream:
-            chosen = format or _recognise(stream, path, is_stdin)
+            chosen = format or _recognise(stream, path, is_stdin, notes)
             stream.seek(0)
             yield Source(path, _stem(path), stream, chosen, limit)
     except DataError as error:
@@ -140,6 +142,8 @@ def parse_table(source: Source, *, delimiter: str | None = None, encoding: str |
     if source.format in ("csv", "tsv"):
         between = delimiter or ("\t" if source.format == "tsv" else None)
         file = table(source.stream, delimiter=between, encoding=encoding)
+    elif delimiter or encoding:
+        raise ValueError(f"reading {source.format} has no option 'delimiter' or 'encoding': they are for csv and tsv.")
     elif source.format == "arff":
         file = table(source.stream)
     else:
@@ -195,16 +199,11 @@ def find_format(path: str | os.PathLike[str]) -> str:
     """Return the format of a file, without notes; standard input, which can be read only once, counts as CSV."""
     if str(path) == STANDARD_INPUT:
         return "csv"
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        with open_file(path) as source:
-            return source.format
-    finally:
-        logger.disabled = before
+    with open_file(path, notes=False) as source:
+        return source.format
 
 
-def _recognise(stream: BinaryIO, path: Path, is_stdin: bool) -> str:
+def _recognise(stream: BinaryIO, path: Path, is_stdin: bool, notes: bool) -> str:
     """Return the format of a file: what it begins with counts for more than what it is called."""
     head = stream.read(_HEAD)
     if not head:
@@ -220,7 +219,7 @@ def _recognise(stream: BinaryIO, path: Path, is_stdin: bool) -> str:
             by_content = "jsonl"
         elif is_stdin:
             by_content = "csv"
-    if by_content and by_name and by_content != by_name:
+    if notes and by_content and by_name and by_content != by_name:
         logger.warning("%s is called %s, but it is %s and read as that", path.name, by_name, by_content)
     if (chosen := by_content or by_name) is None:
         if head.lstrip().startswith(b"<"):

@@ -157,9 +157,9 @@ def open_table(
         wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
         ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
     return Table(
-        file, Path(path), source.path.name, source.format, labels=wanted, sep=sep, truth=truth, ignored=ignored, id=id,
-        named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels, settings=settings,
-        like=like, is_own=own is not None, max_bytes=max_bytes,
+        file, Path(path), source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
+        ignored=ignored, id=id, named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels,
+        settings=settings, max_bytes=max_bytes,
     )  # fmt: skip
 
 
@@ -202,34 +202,15 @@ class Table:
     """
 
     def __init__(
-        self,
-        file: TableFile,
-        path: Path,
-        name: str,
-        format: str,
-        *,
-        labels: Sequence[str],
-        sep: str | None,
-        truth: Names | None,
-        ignored: Sequence[str],
-        id: str | None,
-        named: Mapping[str, Sequence[str]],
-        images: tuple[str, Any] | None,
-        embeddings: Any,
-        missing: Missing,
-        merge: bool,
-        settings: VectorizerSettings,
-        like: Any,
-        is_own: bool,
-        max_bytes: float | None,
+        self, file: TableFile, path: Path, name: str, format: str, like: Any, is_own: bool, **options: Any
     ) -> None:
         self.path, self.name, self.format, self.is_own = path, name, format, is_own
         self.columns, self.n_rows = file.columns, file.n_rows
-        self._file, self._like = file, like
-        self._wanted, self._sep, self._wanted_truth, self._merge = labels, sep, truth, merge
-        self._ignored, self._id, self._named = ignored, id, named
-        self._images, self._embeddings, self._max_bytes = images, embeddings, max_bytes
-        self._missing, self._settings = missing, settings
+        self._file, self._like, self._options = file, like, options
+        self._wanted: list[str] = options["labels"]
+        self._wanted_truth: Names | None = options["truth"]
+        self._named: dict[str, list[str]] = options["named"]
+        self._images: tuple[str, Any] | None = options["images"]
 
     def __repr__(self) -> str:
         labels = ", ".join(map(repr, self._wanted[:3])) + (", ..." if len(self._wanted) > 3 else "")
@@ -253,8 +234,8 @@ class Table:
     def _labels(self) -> LabelColumns:
         with self._named_errors():
             if not self._like:
-                self._file.cells(name for name in self.columns if name not in self._ignored)  # in one go
-            labels = read_labels(self._file, self._wanted, sep=self._sep, merge=self._merge)
+                self._file.cells(name for name in self.columns if name not in self._options["ignored"])  # in one go
+            labels = read_labels(self._file, self._wanted, sep=self._options["sep"], merge=self._options["merge"])
             note_names(labels)
             return labels
 
@@ -287,10 +268,10 @@ class Table:
     @cached_property
     def _no_features(self) -> set[str]:
         """The columns that are labels, truth, identifiers, image names or ignored."""
-        other = set(self._ignored)
+        other = set(self._options["ignored"])
         for wanted in (self._wanted, as_names(self._wanted_truth)):
             other |= {self.columns[j] for j in select(self.columns, wanted, option="labels")} if wanted else set()
-        other |= {name for name in (self._id, self._images[0] if self._images else None) if name}
+        other |= {name for name in (self._options["id"], self._images[0] if self._images else None) if name}
         return other | ({name for name in self.columns if name.startswith(TRUTH_PREFIX)} if self.is_own else set())
 
     @cached_property
@@ -323,8 +304,8 @@ class Table:
     @cached_property
     def id_column(self) -> str | None:
         """The column that names the rows: the one that was given, or one that looks like it."""
-        if self._id is not None:
-            return self._id
+        if (given := self._options["id"]) is not None:
+            return str(given)
         with self._named_errors():
             named = {name for names in self._named.values() for name in names}
             taken = named | self._no_features | (set(self.feature_columns.names) if self._like is not None else set())
@@ -338,7 +319,8 @@ class Table:
             return None
         with self._named_errors():
             ids = read_ids(self._file, column)
-            for row, name in enumerate(ids):
+            is_plain = set(map(type, ids)) <= {int, str} and is_text("".join(map(str, ids)))
+            for row, name in enumerate(ids if not is_plain else ()):
                 if isinstance(name, list | dict) or not is_text(str(name)):
                     raise DataError(
                         f"the identifier {excerpt(str(name))} in row {row} is neither text nor number: correct it "
@@ -351,19 +333,19 @@ class Table:
 
     @property
     def _side(self) -> str:
-        return "images" if self._images else "none" if self._embeddings is None else "embeddings"
+        return "images" if self._images else "none" if self._options["embeddings"] is None else "embeddings"
 
     @cached_property
     def _pictures(self) -> Any:
         column, folder = self._images or ("", "")
-        return read_images(folder, self._file.cells([column])[column], max_bytes=self._max_bytes)
+        return read_images(folder, self._file.cells([column])[column], max_bytes=self._options["max_bytes"])
 
     def _side_features(self) -> FloatArray | None:
         if self._images is not None:
             return pixel_features(self._pictures)
-        if self._embeddings is None:
+        if self._options["embeddings"] is None:
             return None
-        return read_embeddings(self._embeddings, self.n_rows, max_bytes=self._max_bytes)
+        return read_embeddings(self._options["embeddings"], self.n_rows, max_bytes=self._options["max_bytes"])
 
     @cached_property
     def _features(self) -> tuple[Features, TableReader | None]:
@@ -375,9 +357,14 @@ class Table:
                 return reader.transform(self._file, self._side_features()), reader
             chosen = self.feature_columns
             reader = TableReader(
-                chosen.text, chosen.categories, chosen.numbers, self._side, missing=self._missing, labels=self._wanted
+                chosen.text,
+                chosen.categories,
+                chosen.numbers,
+                self._side,
+                missing=self._options["missing"],
+                labels=self._wanted,
             )
-            return reader.fit(self._file, self._side_features(), self._settings), reader
+            return reader.fit(self._file, self._side_features(), self._options["settings"]), reader
 
     def _named_numbers(self, names: Sequence[str]) -> Any:
         """Return columns of plain numbers under the names by which a model knows them."""
@@ -447,7 +434,7 @@ class Table:
                     remedy=" its name, or a pattern for columns of 0/1",
                 )
             wanted = as_names(self._wanted_truth)
-            found = read_labels(self._file, wanted, sep=self._sep)
+            found = read_labels(self._file, wanted, sep=self._options["sep"])
         number = {label_key(labels, str(name)): k for k, name in enumerate(names)}
         number |= {str(name): k for k, name in enumerate(names)}
         target = [number.get(name, number.get(label_key(wanted, name))) for name in found.names]
@@ -485,8 +472,8 @@ class Table:
             labels = None if self.is_own else self._wanted
             with self._named_errors():
                 data = to_dataset(
-                    self._file, labels, self._wanted_truth, self._sep, self.id_column, None, self._ignored,
-                    self._missing,
+                    self._file, labels, self._wanted_truth, self._options["sep"], self.id_column, None,
+                    self._options["ignored"], self._options["missing"],
                 )  # fmt: skip
             return data.replace(**about)
         return PMLDataset(

@@ -172,7 +172,7 @@ class CandidateModel:
         )
         correlations, probability = correct_by_correlations(estimate.evidence, target)
         chance = _inside(probability)
-        if self.answers is not None and not self.independent:
+        if self.answers is not None:
             n_true, offset = self._by_answers(chance, n_true)
         final: dict[Mode, FloatArray] = {}
         without: dict[Mode, FloatArray] = {}

@@ -72,7 +72,7 @@ def true_probabilities(probability: FloatArray, floor: float) -> FloatArray:
 
 
 def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float) -> float:
-    """Return the most likely weight of having a true label, from rows that all have candidates.
+    """Return the most likely weight of having a true label, from the rows that have candidates.
 
     Parameters
     ----------
@@ -103,6 +103,9 @@ def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: flo
     """
     step = -(-probability.size // _CELLS)
     probability, is_candidate = probability[::step], is_candidate[::step]
+    seen = is_candidate.any(axis=1)
+    if not seen.all():
+        probability, is_candidate = probability[seen], is_candidate[seen]
     theta = 1.0 - competition
     prior_odds = theta * (probability / (1.0 - probability)).astype(np.float64)
     log_any = np.log1p(prior_odds).sum(axis=1)

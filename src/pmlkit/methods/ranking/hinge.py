@@ -37,19 +37,19 @@ def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
 
     Parameters
     ----------
-    scores : array of shape (n_rows, n_labels)
-    is_candidate : bool array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
+    is_candidate : bool array of shape (n_samples, n_labels)
 
     Returns
     -------
-    cost : array of shape (n_rows, n_labels)
+    cost : array of shape (n_samples, n_labels)
         Zero off the candidates. The loss is ``(weight * cost).sum()``.
 
     Notes
     -----
     With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those
-    above it, so that one sort and two running sums a row give all the costs: O(q log q) instead of
-    O(q^2) a row.
+    above it, so that one sort and two running sums per row give all the costs: O(q log q) instead of
+    O(q^2) per row.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
     array([[0.5, 0. , 0. ]])
     """
     cost = np.zeros(scores.shape)
-    n_rows, n_labels = scores.shape
+    n_samples, n_labels = scores.shape
     step = max(1, _BLOCK_CELLS // n_labels)
-    for first in range(0, n_rows, step):
+    for first in range(0, n_samples, step):
         block = slice(first, first + step)
         cost[block] = _candidate_cost(scores[block], is_candidate[block])
     return cost
@@ -105,7 +105,7 @@ class RankingProx:
 
     Attributes
     ----------
-    point : array of shape (n_rows, n_labels)
+    point : array of shape (n_samples, n_labels)
     tied_cell : array of int
         Flat numbers (row * n_labels + label) of the cells that are tied to others.
     tie : array of int, aligned with `tied_cell`
@@ -147,9 +147,9 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
 
     Parameters
     ----------
-    scores : array of shape (n_rows, n_labels)
-    is_candidate : bool array of shape (n_rows, n_labels)
-    weight : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
+    is_candidate : bool array of shape (n_samples, n_labels)
+    weight : array of shape (n_samples, n_labels)
         Of each candidate's pairs, at least 0, and 0 off the candidates.
 
     Returns
@@ -158,7 +158,7 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
 
     Notes
     -----
-    Cost: one sort a row, and running sums for each of the few rounds of cuts (about log q).
+    Cost: one sort per row, and running sums for each of the few rounds of cuts (about log q).
 
     Examples
     --------
@@ -168,13 +168,13 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
     >>> prox_ranking_hinge(np.array([[0.0, 0.0, -3.0]]), is_candidate, 0.2 * is_candidate).point
     array([[ 0.2, -0.2, -3. ]])
     """
-    n_rows, n_labels = scores.shape
+    n_samples, n_labels = scores.shape
     point = np.empty(scores.shape)
     tied_cells: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     ties: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     n_ties = 0
     step = max(1, _BLOCK_CELLS // n_labels)
-    for first in range(0, n_rows, step):
+    for first in range(0, n_samples, step):
         block = slice(first, first + step)
         height, candidates, others, n_segments = _stand_apart(scores[block], is_candidate[block], weight[block])
         for cells, tie in _place(height, candidates, others, n_segments):
@@ -195,7 +195,7 @@ def _stand_apart(
 
     Returns
     -------
-    height : array of shape (n_rows * n_labels,)
+    height : array of shape (n_samples * n_labels,)
         With all settled forces applied.
     candidates, others : _Cells
         Those that share a segment with a label of the other kind.

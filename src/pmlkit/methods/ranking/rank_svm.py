@@ -59,7 +59,7 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
 
     Parameters
     ----------
-    X : dense array or CSR array of float64 of shape (n_rows, n_features)
+    X : dense array or CSR array of float64 of shape (n_samples, n_features)
     gamma : float
     max_landmarks : int
         With no more rows than that, all rows are landmarks and the kernel between them is exact. With more,
@@ -81,8 +81,8 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
            [0.6065, 1.    , 1.    ],
            [0.6065, 1.    , 1.    ]])
     """
-    n_rows = X.shape[0]
-    landmarks = X if n_rows <= max_landmarks else X[content_folds(X, -(-n_rows // max_landmarks)) == 0]
+    n_samples = X.shape[0]
+    landmarks = X if n_samples <= max_landmarks else X[content_folds(X, -(-n_samples // max_landmarks)) == 0]
     factor, pivot, rank, _ = linalg.lapack.dpstrf(rbf_kernel(landmarks, gamma=gamma), tol=_NULL)
     landmarks = landmarks[pivot[:rank] - 1]
     if sparse.issparse(landmarks):
@@ -140,7 +140,7 @@ class RankSVM(LinearRanker):
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         The logistic function of each candidate's margin above the threshold predicted for its row. A
         heuristic: the method itself trusts all candidates, and the scores have seen them.
     coef_ : array of shape (n_labels, n_features)
@@ -160,7 +160,7 @@ class RankSVM(LinearRanker):
     Notes
     -----
     Objective, kernels and threshold are those of the paper [1]_. The authors' Frank-Wolfe method handles one
-    variable a pair; the solver here (:mod:`pmlkit.methods.ranking.solver`) never meets a pair and stops by a
+    variable per pair; the solver here (:mod:`pmlkit.methods.ranking.solver`) never enumerates pairs and stops by a
     certificate. The intercepts come from the same minimisation, not from a least-squares fit afterwards.
 
     Rows without candidates, or whose labels are all candidates, have no pairs and do not count. A single

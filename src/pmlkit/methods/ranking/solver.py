@@ -44,8 +44,8 @@ class RankingSolution:
     coef : array of shape (n_axes, n_labels)
     intercept : array of shape (n_labels,)
         Both for the centred rows, see :meth:`CenteredRows.as_given`.
-    scores : array of shape (n_rows, n_labels)
-    multiplier : array of shape (n_rows, n_labels)
+    scores : array of shape (n_samples, n_labels)
+    multiplier : array of shape (n_samples, n_labels)
         The forces on the scores: a dual solution.
     stiffness : float
         Of the last envelope.
@@ -119,8 +119,8 @@ def solve_ranking_svm(
     ----------
     features : CenteredRows
         The n rows.
-    is_candidate : bool array of shape (n_rows, n_labels)
-    weight : array of shape (n_rows, n_labels)
+    is_candidate : bool array of shape (n_samples, n_labels)
+    weight : array of shape (n_samples, n_labels)
         The weight u of each candidate's pairs (the loss's constant C included), 0 off the candidates.
     tol : float, default=1e-5
         Stop when the duality gap is this small, relative to the objective (or to a ten-thousandth of the loss of no

@@ -203,7 +203,7 @@ function showState(state) {
     ["Answers", `${count(state.answers)}${state.per_minute ? ` (${state.per_minute} a minute)` : ""}`],
     ["Found wrong", count(state.found_wrong)],
     ["Wrong labels", `${percent(state.noise.rate)} (${percent(state.noise.low)} to ${percent(state.noise.high)})`],
-    ["Wrong ones left", `${count(Math.round(state.left.estimate))} (${count(Math.round(state.left.low))} to ${count(Math.round(state.left.high))})`],
+    ["Wrong ones left", state.left.estimate === null ? "–" : `${count(Math.round(state.left.estimate))} (${count(Math.round(state.left.low))} to ${count(Math.round(state.left.high))})`],
     ["May go", state.certificate ? count(state.certificate.n_removed) : "none yet"],
     ["Agreement", state.agreement === null ? "–" : percent(state.agreement)],
   ];
