@@ -310,7 +310,7 @@ def _docstrings(n_samples: int = 6600, n_labels: int = 155) -> tuple[list[str], 
     for package in ("joblib", "numpy", "scipy", "sklearn"):
         folder = Path(importlib.import_module(package).__file__).parent
         for path in sorted(path for path in folder.rglob("*.py") if "tests" not in path.parts):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(ast.parse(path.read_bytes())):
                 if not isinstance(node, ast.FunctionDef | ast.ClassDef) or len(ast.get_docstring(node) or "") < 80:
                     continue
                 calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]

@@ -41,6 +41,10 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
     pmlkit.exceptions.DataError: There is no folder 'no/such/folder': make it first, or choose another.
     """
     target = Path(path)
+    try:
+        target.resolve()
+    except (OSError, RuntimeError) as error:  # which of the two depends on Python's version
+        raise DataError(f"{str(target)!r} is a link that leads back to itself: choose another path.") from error
     if target.is_dir():
         raise DataError(f"{str(target)!r} is a folder: give the path of a file in it.")
     if target.exists() and not target.is_file():

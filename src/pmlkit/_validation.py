@@ -137,7 +137,8 @@ def as_media(media: Any, n_samples: int) -> Media | None:
         if len(media) != n_samples:
             raise DataError(f"media must hold one image for each of the {n_samples} rows, got {len(media)}.")
         return freeze(media)
-    if isinstance(media, str) or not all(isinstance(text, str) for text in media):
+    is_flat = not isinstance(media, str) and getattr(media, "ndim", 1) == 1
+    if not is_flat or not all(isinstance(text, str) for text in media):
         raise DataError("media must be an array of images or a sequence of strings, one for each row.")
     texts = tuple(str(text) for text in media)
     if len(texts) != n_samples:

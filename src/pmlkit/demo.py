@@ -1,4 +1,4 @@
-"""Demo on embedded data: learn from candidate labels, find the false ones, and evaluate both."""
+"""Demo on embedded data: learn from candidate labels, find the false ones, ask a person, and evaluate all of it."""
 
 import time
 from collections.abc import Callable
@@ -9,14 +9,16 @@ import numpy as np
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import RandomState
+from pmlkit.cleaning import CleaningResult, clean
 from pmlkit.data import PMLDataset, load_digit_strips
 from pmlkit.methods import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning
 
-__all__ = ["N_STAGES", "Demo", "DemoMethod", "Suspect", "least_confident", "run_demo"]
+__all__ = ["N_STAGES", "Demo", "DemoAudit", "DemoMethod", "Suspect", "ask_the_truth", "least_confident", "run_demo"]
 
-N_STAGES = 5  # the data and four methods
+N_STAGES = 7  # the data, four methods, cleaning and the audit
+N_ANSWERS = 200
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,37 @@ class DemoMethod:
 
 
 @dataclass(frozen=True)
+class DemoAudit:
+    """The answers of a simulated reviewer, who knows the truth, and what they allow.
+
+    Attributes
+    ----------
+    noise_rate_before, noise_rate_after : tuple of float
+        The share of false labels, estimated without and with answers: estimate, lower and upper bound.
+    advice : str
+        What cleaning recommends without answers.
+    n_answers, n_found : int
+        Answers, and labels that these called wrong.
+    promise : str
+        The certificate in words; empty if there is none.
+    n_removed, n_removed_wrong : int
+        Labels that may be removed by the certificate, and how many of these are really false.
+    n_false : int
+        False labels in all.
+    """
+
+    noise_rate_before: tuple[float, float, float]
+    noise_rate_after: tuple[float, float, float]
+    advice: str
+    n_answers: int
+    n_found: int
+    promise: str
+    n_removed: int
+    n_removed_wrong: int
+    n_false: int
+
+
+@dataclass(frozen=True)
 class Demo:
     """Results of the demo.
 
@@ -74,6 +107,8 @@ class Demo:
         Method with the largest cleaning AUC.
     suspects : tuple of Suspect
         Its least confident candidates, the least confident first.
+    audit : DemoAudit
+        What a simulated reviewer's answers about the training rows bring.
     """
 
     data: PMLDataset
@@ -81,6 +116,7 @@ class Demo:
     methods: dict[str, DemoMethod]
     best_cleaner: str
     suspects: tuple[Suspect, ...]
+    audit: DemoAudit
 
 
 def run_demo(
@@ -90,7 +126,7 @@ def run_demo(
     random_state: RandomState = 0,
     on_stage: Callable[[str], Any] = lambda stage: None,
 ) -> Demo:
-    """Learn the digit strips from confusable candidates with four methods, and evaluate them.
+    """Learn the digit strips from confusable candidates with four methods, evaluate them, and audit the labels.
 
     Parameters
     ----------
@@ -130,7 +166,52 @@ def run_demo(
         cleaning = evaluate_cleaning(train.truth, train.Y, model.label_confidence_)
         methods[name] = DemoMethod(model, seconds, metrics, cleaning)
     best = max(methods, key=lambda name: methods[name].cleaning["cleaning_auc"])
-    return Demo(data, n_train, methods, best, least_confident(train, methods[best].model, n_suspects))
+    on_stage("looking for false labels")
+    result = clean(train.X, train.Y, label_names=data.label_names)
+    on_stage("asking a simulated reviewer")
+    audit = ask_the_truth(result, train)
+    return Demo(data, n_train, methods, best, least_confident(train, methods[best].model, n_suspects), audit)
+
+
+def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_ANSWERS) -> DemoAudit:
+    """Answer the questions of an audit from the truth, and compare its promise with it.
+
+    Parameters
+    ----------
+    result : CleaningResult
+        Of the training rows; it never sees the truth.
+    train : PMLDataset
+        The rows, with their truth.
+    n_answers : int, default=200
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> from pmlkit.demo import ask_the_truth
+    >>> strips = load_digit_strips(200)
+    >>> ask_the_truth(clean(strips.X, strips.Y), strips, n_answers=20).n_answers
+    20
+    """
+    truth = (train.Y if train.truth is None else train.truth).toarray().astype(bool)
+    is_false = ~truth[result.rows, result.Y.indices]
+    audit = result.audit()
+    while audit.n_answers < n_answers and (question := audit.next()) is not None:
+        audit.answer(question, "wrong" if is_false[question.cell] else "right")
+    certificate = audit.certificate
+    removed = np.zeros(0, dtype=int) if certificate is None else certificate.cells
+    before, after = result.noise_rate_.overall, audit.noise_rate_
+    return DemoAudit(
+        noise_rate_before=(float(before.rate), float(before.low), float(before.high)),
+        noise_rate_after=(float(after.value), float(after.low), float(after.high)),
+        advice=result.advice(),
+        n_answers=audit.n_answers,
+        n_found=int((audit.verdict == 1).sum()),
+        promise="" if certificate is None else str(certificate),
+        n_removed=len(removed),
+        n_removed_wrong=int(is_false[removed].sum()),
+        n_false=int(is_false.sum()),
+    )
 
 
 def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple[Suspect, ...]:

@@ -52,7 +52,7 @@ def test_estimates_hold_what_is_true(found, finished):
     result, wrong = found
     rate, left, top = finished.noise_rate_, finished.left_, finished.expected_precision(0.1)
     assert rate.low <= wrong.mean() <= rate.high
-    assert rate.high - rate.low < 0.3
+    assert rate.high - rate.low < 0.4
     assert left.low <= wrong[~finished.removed].sum() <= left.high
     n_top = round(0.1 * len(result.order))
     assert top.low - 0.01 <= wrong[result.order[:n_top]].mean() <= top.high
@@ -344,12 +344,15 @@ def test_the_audit_sample_gives_unbiased_totals():
 
 def test_intervals_of_the_rate_hold_at_their_level(found):
     result, wrong = found
-    held = 0
+    held, errors = 0, []
     for seed in range(40):
         audit = go_on(result.audit(random_state=seed), wrong, 50)
         rate = audit.noise_rate_
         held += rate.low <= wrong.mean() <= rate.high
+        errors.append(audit.left_ - wrong[~audit.removed].sum())
     assert held >= 32  # of 40; at 90 % fewer than one time in a hundred
+    # What is left is not underestimated because the wrong ones that were found are gone.
+    assert abs(np.mean(errors)) < 0.06 * wrong.sum()
 
 
 def test_few_false_certificates_in_whole_audits_on_the_edge(monkeypatch):

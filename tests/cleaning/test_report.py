@@ -98,3 +98,21 @@ def test_confused_pairs_finds_the_label_that_is_put_beside_another():
     result = clean(X, Y, label_names=list("abcde"))
     pair = confused_pairs(result, limit=1)[0]
     assert (pair["given"], pair["right"]) in {("d", "b"), ("b", "d")}
+
+
+def test_an_audit_is_told_in_the_report(tmp_path):
+    strips = load_digit_strips(300)
+    result = clean(strips.X, strips.Y, label_names=strips.label_names)
+    truth = strips.truth.toarray()
+    audit = result.audit()
+    for _ in range(60):
+        question = audit.next()
+        is_right = truth[question.row, result.label_names.index(question.label)]
+        audit.answer(question, "right" if is_right else "wrong")
+    result.report(tmp_path / "report.html", title="Strips", audit=audit)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    told = page[page.index("What answers tell") : page.index("What is known without answers")]
+    assert "60 answers" in told
+    assert f"{100 * audit.noise_rate_.value:.0f}\u00a0%" in told
+    assert ("Nothing is certified." in told) == (audit.certificate is None)
+    assert summarise(result, title="", audit=audit)["curve"][0]["rate"] == audit.expected_precision(0.01).value

@@ -9,12 +9,12 @@ import pytest
 import pmlkit
 from pmlkit.cli.app import _COMMANDS
 
-NAMES = [function.__name__ for function, *_ in _COMMANDS]
+NAMES = [function.__name__.replace("_", "-") for function, *_ in _COMMANDS]
 
 
 def test_all_commands_are_there():
     models = ["demo", "evaluate", "fit", "methods", "predict"]
-    answers = ["apply", "audit", "export", "import_answers", "review"]
+    answers = ["apply", "audit", "export", "import-answers", "review"]
     others = ["bench", "clean", "convert", "info", "noise", "report", "reproduce"]
     assert sorted(NAMES) == sorted([*answers, *models, *others])
 
@@ -33,7 +33,7 @@ def test_help_teaches_by_examples_and_names_the_common_options(run, name):
 def test_examples_are_understood_by_the_parser(run, name, tmp_path, monkeypatch):
     """No example may hold an unknown option: all fail at most for want of their files."""
     monkeypatch.chdir(tmp_path)  # where the demo has not been, or they would run in earnest, too
-    for line in next(lines for function, _, lines in _COMMANDS if function.__name__ == name):
+    for line in next(lines for function, _, lines in _COMMANDS if function.__name__.replace("_", "-") == name):
         words = line.partition(" | ")[0].replace("'", "").split()[1:]
         if words[0] in ("bench", "demo", "methods", "reproduce"):  # They would run in earnest.
             words.append("--help")

@@ -10,6 +10,7 @@ from pmlkit._files import check_target, replacing
 from pmlkit.cleaning.summary import summarise
 
 if TYPE_CHECKING:
+    from pmlkit.cleaning.audit import Audit
     from pmlkit.cleaning.result import CleaningResult
 
 __all__ = ["render_report", "write_report"]
@@ -47,11 +48,14 @@ def write_report(
     title: str,
     precision: float = 0.9,
     keep_at_least_one: bool = True,
+    audit: "Audit | None" = None,
     force: bool = False,
 ) -> None:
     """Write the report of a result, whole or not at all."""
     target = check_target(path, force=force)
-    page = render_report(summarise(result, title=title, precision=precision, keep_at_least_one=keep_at_least_one))
+    page = render_report(
+        summarise(result, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit)
+    )
     with replacing(target) as stream:
         # A lone surrogate in somebody's text must not cost the whole page.
         stream.write(page.encode("utf-8", errors="replace"))

@@ -461,6 +461,7 @@ class CleaningResult:
         title: str = "How clean are these labels?",
         precision: float = 0.9,
         keep_at_least_one: bool = True,
+        audit: "Audit | None" = None,
         force: bool = False,
     ) -> None:
         """Write what was found as one HTML page that needs no other file and no network.
@@ -473,12 +474,16 @@ class CleaningResult:
             The heading.
         precision, keep_at_least_one
             What the page says would be removed, see `removable`.
+        audit : Audit, optional
+            Answers about these labels: the page then says what they tell and promise.
         force : bool, default=False
             Replace a file that is there already.
         """
         from pmlkit.cleaning.report import write_report
 
-        write_report(self, path, title=title, precision=precision, keep_at_least_one=keep_at_least_one, force=force)
+        write_report(
+            self, path, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit, force=force
+        )
 
 
 def _widened(rate: FloatArray, count: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -4,16 +4,20 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import BoolArray
+from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
 from pmlkit.cleaning.result import CleaningResult
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning.audit import Audit
 
 __all__ = ["confused_pairs", "png", "summarise"]
 
@@ -24,7 +28,12 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
 def summarise(
-    result: CleaningResult, *, title: str, precision: float = 0.9, keep_at_least_one: bool = True
+    result: CleaningResult,
+    *,
+    title: str,
+    precision: float = 0.9,
+    keep_at_least_one: bool = True,
+    audit: "Audit | None" = None,
 ) -> dict[str, Any]:
     """Return everything that the report shows, as plain numbers, texts, lists and dicts.
 
@@ -34,6 +43,8 @@ def summarise(
     title : str
     precision, keep_at_least_one
         What is removed, see `CleaningResult.removable`.
+    audit : Audit, optional
+        Answers about these labels.
 
     Examples
     --------
@@ -64,12 +75,14 @@ def summarise(
         "noise": _bounds(noise.overall),
         "random": _bounds(result.random_mistakes_),
         "n_random": round(result.random_mistakes_ * judged),
+        "audit": None if audit is None else _audit(audit),
         "advice": result.advice(precision=precision, keep_at_least_one=keep_at_least_one),
         "precision": precision,
         "n_removed": int(removed.sum()),
         "n_rows_changed": len(np.unique(result.rows[removed])),
         "curve": [
-            {"share": s, "n": max(1, round(s * judged)), **_bounds(result.expected_precision(s))} for s in _SHARES
+            {"share": s, "n": max(1, round(s * judged)), **_bounds((audit or result).expected_precision(s))}
+            for s in _SHARES
         ],
         "labels": _labels(result),
         "cannot_tell": _cannot_tell(result),
@@ -83,6 +96,18 @@ def summarise(
         "twins": _twins(result),
         "n_twins": len(result.twins),
         "more_twins": len(result.twins) >= TWINS_LIMIT,
+    }
+
+
+def _audit(audit: "Audit") -> dict[str, Any]:
+    certificate = audit.certificate
+    return {
+        "n_answers": audit.n_answers,
+        "n_found": int((audit.verdict == WRONG).sum()),
+        "noise": _bounds(audit.noise_rate_),
+        "left": _bounds(audit.left_),
+        "promise": "" if certificate is None else str(certificate),
+        "n_certified": 0 if certificate is None else len(certificate.cells),
     }
 
 

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pmlkit.demo import Demo
+    from pmlkit.demo import Demo, DemoAudit
 
 __all__ = ["demo"]
 
@@ -36,12 +37,21 @@ def demo(
     ),
     rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
+    review: Annotated[
+        bool, typer.Option("--review", metavar="", help="Open the review page on the images instead.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", metavar="", help="With --review: only print the address.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Try pmlkit on embedded data: find false labels of images of handwritten digits, and learn despite them.
 
     Needs no file and no network. An earlier demo in the folder is replaced.
     """
+    if review:
+        _review(out, rows, seed, no_browser)
+        return
     paths = _prepare_folder(out, force)
     with Watch("starting") as watch:
         from pmlkit.demo import N_STAGES, run_demo
@@ -55,6 +65,25 @@ def demo(
         emit(facts, as_json=True)
     else:
         _print(found, paths)
+
+
+def _review(out: Path, rows: int, seed: int, no_browser: bool) -> None:
+    """Let a person answer questions about the images' labels; the truth is not asked."""
+    from pmlkit.cleaning import clean
+    from pmlkit.cleaning.review import open_review
+    from pmlkit.cli.review_command import serve
+    from pmlkit.data import load_digit_strips
+
+    answers = out / f"review-{rows}-{seed}.sqlite"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"The folder {str(out)!r} cannot be made: {error.strerror}.") from error
+    with Watch("looking for false labels"):
+        strips = load_digit_strips(rows, random_state=seed)
+        result = clean(strips.X, strips.Y, label_names=strips.label_names, media=strips.media)
+    server = open_review(result, answers, title=f"{rows:,} strips of handwritten digits")
+    serve(server, answers, no_browser=no_browser)
 
 
 def _prepare_folder(out: Path, force: bool) -> dict[str, Path]:
@@ -113,6 +142,7 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
             }
             for suspect in found.suspects
         ],
+        "audit": asdict(found.audit),
         "files": list(paths.values()),
     }
 
@@ -136,6 +166,9 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),
         _suspect_table(found),
         "",
+        heading(f"Asking a person: {found.audit.n_answers} answers, here from the truth"),
+        *_audit_lines(found.audit),
+        "",
         sep="\n",
     )
     sheet, model, file = (shlex.quote(str(paths[name])) for name in (_SHEET, _MODEL, _DATA))
@@ -144,10 +177,24 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         Text.assemble("Look at them in ", (sheet, "bold cyan"), ". Then try:"),
         Text(f"  {_program()} info {file}", style="cyan"),
         Text(f"  {_program()} predict {model} {file} | head", style="cyan"),
-        Text(f"  {_program()} fit {file} -m PMLLFC -p fit_intercept=true -o {other}", style="cyan"),
+        Text(f"  {_program()} fit {file} -m PMLLFC -o {other}", style="cyan"),
+        Text(f"  {_program()} demo --review", style="cyan"),
         sep="\n",
         soft_wrap=True,
     )
+
+
+def _audit_lines(audit: "DemoAudit") -> list[str]:
+    def interval(rate: tuple[float, float, float]) -> str:
+        return f"{100 * rate[0]:.0f} % ({100 * rate[1]:.0f} to {100 * rate[2]:.0f} %)"
+
+    lines = [
+        f"Labels that are wrong, without answers: about {interval(audit.noise_rate_before)};",
+        f"with {audit.n_answers} answers: {interval(audit.noise_rate_after)}.",
+    ]
+    if not audit.promise:
+        return [*lines, "Nothing is certified: too few answers for so many labels."]
+    return [*lines, audit.promise, f"By the truth, {audit.n_removed_wrong:,} of the {audit.n_removed:,} are wrong."]
 
 
 def _suspect_table(found: "Demo") -> "Table":

@@ -25,11 +25,11 @@ _READING, _FEATURES = "Reading the file", "Features of a table"
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
 # How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
 COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
-LITERAL_OPTIONS = frozenset({"zero_based", "n_features", "n_labels"})
+LITERAL_OPTIONS = frozenset({"max_bytes", "zero_based", "n_features", "n_labels"})
 TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "nominal", "sep"}) | frozenset(
     {"data", "candidates", "orientation"}
 )
-_TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "missing", "sep", "truth"})
+_TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "max_bytes", "missing", "sep", "truth"})
 
 InputFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="The data set or table; - is standard input.", show_default=False)
@@ -82,7 +82,8 @@ class Reading:
             metavar="KEY=VALUE",
             help="More, as often as needed. Tables: truth, ignore (columns), missing (mean, zero, error), delimiter, "
             "encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
-            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation.",
+            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how much "
+            "memory a compressed file may take; by default 256 MiB or 200 times its size).",
             rich_help_panel=_READING,
         ),
     ] = None
@@ -106,7 +107,7 @@ class Reading:
                 options[key] = literal(text) if key in LITERAL_OPTIONS else text
         if self.labels:
             is_arff = self.format == "arff" or (self.format is None and ".arff" in path.suffixes)
-            is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?\d+", self.labels[0])
+            is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?[0-9]{1,18}", self.labels[0])
             options["labels"] = int(self.labels[0]) if is_count else _names(self.labels)
         if self.id is not None and options.setdefault("id", self.id) != self.id:
             raise Misuse("--id and --option id= name different columns: give one.")

@@ -353,7 +353,12 @@ class Audit:
     @property
     def left_(self) -> Estimate:
         """How many wrong labels stay after everything in `removed` has gone, with a 90 % interval."""
-        return self._current.total(~self.removed[self._cells])
+        # All wrong ones minus those removed: a sample of what stays would lack the answers that made the others go.
+        total = self._current.total(np.ones(len(self._cells), dtype=bool))
+        verdict = self.verdict[self._cells]
+        is_unseen = self.removed[self._cells] & (verdict == UNKNOWN)
+        gone = float((verdict == WRONG).sum() + self._learner.probability[is_unseen].sum())
+        return Estimate(*(max(value - gone, 0.0) for value in (total, total.low, total.high)))
 
     @property
     def answer_error_(self) -> Estimate:

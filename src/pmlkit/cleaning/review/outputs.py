@@ -105,7 +105,7 @@ class Outputs:
     def _report(self) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder, "report.html")
-            self.audit.result.report(target, title=self.title)
+            self.audit.result.report(target, title=self.title, audit=self.audit)
             return target.read_bytes()
 
     def _name(self, row: int) -> str:

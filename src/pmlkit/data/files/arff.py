@@ -42,7 +42,8 @@ logger = logging.getLogger(__name__)
 
 LabelChoice = str | Path | int | Collection[str] | None
 
-_MEKA_COUNT = re.compile(r"(?:^|[\s'\":])-[cC]\s+(-?\d+)\b")
+_MEKA_COUNT = re.compile(r"(?:^|[\s'\":])-[cC]\s+(-?\d+)\b", re.ASCII)
+_MAX_DIGITS = 18  # Python refuses to read numbers of some thousand digits
 _MAX_LINE = 2**26  # characters, as in the other formats
 _MOVED = re.compile(r"attribute\.(?:Remove|Reorder|Add|Copy|AttributeSelection)")
 
@@ -259,6 +260,8 @@ def label_positions(header: Header, labels: LabelChoice, path: Path, stem: str) 
         logger.info("%s: labels taken from %s", path.name, xml.name)
         return _named_in(xml, header.attributes)
     match = _MEKA_COUNT.search(header.relation)
+    if match is not None and len(match[1]) > _MAX_DIGITS:
+        raise DataError(f"-C in the relation name asks for a number of labels that has {len(match[1]):,} digits.")
     if match is None:
         raise DataError(
             f"nothing says which attributes are labels: there is no {stem}.xml beside the file and no -C in its "

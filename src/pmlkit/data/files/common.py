@@ -14,6 +14,7 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.files.limits import FREE_BYTES
 from pmlkit.exceptions import DataError
 
 __all__ = [
@@ -37,12 +38,16 @@ Missing = Literal["error", "mean", "zero"]
 
 @dataclass(frozen=True)
 class Source:
-    """A file being read: where it is, its name without endings, its decompressed bytes, and its format."""
+    """A file being read: where it is, its name without endings, its decompressed bytes, its format, and the limit.
+
+    `max_bytes` is how much memory its content may take, see `pmlkit.data.files.limits`.
+    """
 
     path: Path
     stem: str
     stream: BinaryIO
     format: str = ""
+    max_bytes: int = FREE_BYTES
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

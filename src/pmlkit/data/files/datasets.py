@@ -16,7 +16,9 @@ __all__ = ["read", "write"]
 _COMPRESSIONS = (".gz", ".bz2")
 
 
-def read(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> PMLDataset:
+def read(
+    path: str | os.PathLike[str], *, format: str | None = None, max_bytes: float | None = None, **options: Any
+) -> PMLDataset:
     r"""Read a data set from a file.
 
     Parameters
@@ -25,6 +27,9 @@ def read(path: str | os.PathLike[str], *, format: str | None = None, **options: 
         The file, or ``-`` for standard input; ``.gz`` and ``.bz2`` are decompressed on the way.
     format : {"arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv"}, optional
         By default found from what the file begins with and what it is called.
+    max_bytes : int, optional
+        How much memory compressed content, or a table that a file only claims, may take. By default 256 MiB, or 200
+        times the size of the file where that is more: a file that claims more is refused before it fills the memory.
     **options
         Of the format:
 
@@ -64,7 +69,7 @@ def read(path: str | os.PathLike[str], *, format: str | None = None, **options: 
     >>> data.label_names
     ('ad', 'spam')
     """
-    with open_file(path, format) as source:
+    with open_file(path, format, max_bytes) as source:
         reader = FORMATS[source.format].load("reader")
         _check_options(reader, options, f"reading {source.format}", skip=1)
         dataset: PMLDataset = reader(source, **options)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pmlkit.data.files.base import Edits, TableFile
+from pmlkit.data.files.limits import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
 
 __all__ = ["JsonFile"]
@@ -21,6 +22,9 @@ class JsonFile(TableFile):
     ----------
     stream : binary file
         Read to its end; UTF-8.
+    max_bytes : int, optional
+        How much memory its cells may take: many objects with a key of their own each make a table that is far larger
+        than the file.
 
     Examples
     --------
@@ -37,7 +41,7 @@ class JsonFile(TableFile):
     {'id': [1, 2]}
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, max_bytes: int = FREE_BYTES) -> None:
         # The file as texts, one per line or a single one; of each row, which text holds it, where its values are in it,
         # and the values.
         self._texts: list[str] = []
@@ -65,6 +69,8 @@ class JsonFile(TableFile):
             raise DataError("the file is empty.")
         self.columns = list(dict.fromkeys(name for _, spans, _ in self._rows for name in spans))
         self.n_rows = len(self._rows)
+        n_columns = len(self.columns)
+        check_size(8 * self.n_rows * n_columns, max_bytes, f"a table of {self.n_rows:,} rows and {n_columns:,} columns")
 
     def _parse_line(self, number: int) -> None:
         line = self._texts[number]
@@ -150,6 +156,8 @@ def _parse_object(text: str, position: int) -> tuple[dict[str, tuple[int, int]],
 
 
 def _reason(error: Exception) -> str:
+    if "integer string conversion" in str(error):
+        return "it holds a number of thousands of digits"
     return str(error) if type(error) is ValueError else "it is not complete or not JSON"
 
 

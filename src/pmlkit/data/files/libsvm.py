@@ -17,6 +17,7 @@ from pmlkit._typing import CSR
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.common import Source, batches, losses, number_texts, pack, row_blocks, written_labels
+from pmlkit.data.files.limits import check_size
 from pmlkit.data.files.names import excerpt
 from pmlkit.exceptions import DataError
 
@@ -89,13 +90,14 @@ def read_libsvm(
     if not zero_based:
         if (indices == 0).any():
             raise DataError("a feature has the index 0, but zero_based=False says that they start at 1.")
-        indices, largest = indices - 1, largest - 1
+        indices, largest = indices - 1, max(largest - 1, -1)
     width = _width(largest, n_features, claimed[1] if claimed else None, "feature")
     height = _width(int(labels.max(initial=-1)), n_labels, claimed[2] if claimed else None, "label")
-    return PMLDataset(
-        pack(_assemble(values, indices, counts, width, "feature")),
-        _assemble(np.ones(len(labels), dtype=np.uint8), labels, label_counts, height, "label"),
-    )
+    X = _assemble(values, indices, counts, width, "feature")
+    Y = _assemble(np.ones(len(labels), dtype=np.uint8), labels, label_counts, height, "label")
+    # Some steps take a number per column, however few of them are filled.
+    check_size(8 * (width + height), source.max_bytes, f"a table of {width:,} features and {height:,} labels")
+    return PMLDataset(pack(X), Y)
 
 
 def _parse(batch: Sequence[tuple[int, bytes]]) -> tuple[NDArray[Any], ...]:

@@ -70,7 +70,7 @@ def read_mat(
     """
     if orientation not in (None, "rows", "columns"):
         raise ValueError(f"orientation must be 'rows' or 'columns', got {orientation!r}.")
-    variables = {variable.name: variable for variable in list_variables(source.stream.read())}
+    variables = {variable.name: variable for variable in list_variables(source.stream.read(), source.max_bytes)}
     features = _find(variables, data, _FEATURES)
     given = _find(variables, candidates, _CANDIDATES)
     target = _find(variables, truth, _TRUTH)

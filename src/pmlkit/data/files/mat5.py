@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import Features
+from pmlkit.data.files.limits import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
 
 __all__ = ["Variable", "list_variables"]
@@ -39,13 +40,21 @@ class Variable:
     order: str
     content: memoryview
     is_compressed: bool
+    max_bytes: int
 
     def load(self) -> Features:
         """Return the matrix: an ndarray, or a csr_array if it is stored sparse."""
         if self.kind not in ("numeric", "sparse") or self.is_complex or len(self.shape) != 2:
             what = "complex numbers" if self.is_complex else f"{self.kind} of shape {self.shape}"
             raise DataError(f"{self.name!r} must be a matrix of real numbers, got {what}.")
-        elements = _Elements(_inflate(self.content, self.order) if self.is_compressed else self.content, self.order)
+        content = self.content
+        if self.is_compressed:
+            # The stated shape may be wrong: what comes out of the unpacker is bounded by it.
+            n_bytes = math.prod(self.shape) if self.kind == "numeric" else self.shape[1]
+            check_size(n_bytes, self.max_bytes, f"the matrix {self.name!r}")
+            most = 8 * n_bytes if self.kind == "numeric" else self.max_bytes
+            content = _inflate(content, self.order, min(most, self.max_bytes) + _PEEK_BYTES)
+        elements = _Elements(content, self.order)
         for _ in range(3):
             elements.next()
         return self._load_sparse(elements) if self.kind == "sparse" else self._load_full(elements)
@@ -114,8 +123,8 @@ class _Elements:
         return np.frombuffer(content, dtype)
 
 
-def list_variables(content: bytes) -> list[Variable]:
-    """Return the variables of a MATLAB file of version 5 to 7, their matrices not yet loaded."""
+def list_variables(content: bytes, max_bytes: int = FREE_BYTES) -> list[Variable]:
+    """Return the variables of a MATLAB file of version 5 to 7, not yet loaded; each may unpack to `max_bytes`."""
     if content[:4] == b"\x89HDF" or content[512:516] == b"\x89HDF" or content.startswith(b"MATLAB 7.3"):
         raise DataError(
             "this is a MATLAB v7.3 (HDF5) file, which is not read. In MATLAB, save(file, '-v7') writes one that is."
@@ -129,27 +138,35 @@ def list_variables(content: bytes) -> list[Variable]:
         kind, body = elements.next()
         if kind not in (_MATRIX, _COMPRESSED):
             raise DataError(f"the MATLAB file is damaged: an element of type {kind} where a matrix should be.")
-        variables.append(_describe(body, order, kind == _COMPRESSED))
+        variables.append(_describe(body, order, kind == _COMPRESSED, max_bytes))
     return variables
 
 
-def _inflate(body: memoryview, order: str, limit: int = 0) -> memoryview:
-    """Decompress a matrix (only its first `limit` bytes, if given) and return what is inside its tag."""
+def _inflate(body: memoryview, order: str, limit: int, *, is_peek: bool = False) -> memoryview:
+    """Decompress a matrix and return what is inside its tag; `limit` bytes at most, of which a peek is content."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(body, limit)
     except zlib.error as error:
         raise DataError(f"the MATLAB file is damaged: {error}.") from error
-    if not limit and not unpacker.eof:
-        raise DataError("the MATLAB file is damaged or not complete: a compressed matrix ends too early.")
-    kind, inside = _Elements(memoryview(content), order).next(is_peek=bool(limit))
+    if not is_peek:
+        if unpacker.unconsumed_tail:
+            raise DataError(
+                f"a compressed matrix takes more memory than its shape says, or than the {limit:,} bytes allowed.",
+                option="max_bytes",
+                value=str(10 * limit),
+                remedy=" or the like if you trust the file",
+            )
+        if not unpacker.eof:
+            raise DataError("the MATLAB file is damaged or not complete: a compressed matrix ends too early.")
+    kind, inside = _Elements(memoryview(content), order).next(is_peek=is_peek)
     if kind != _MATRIX:
         raise DataError(f"the MATLAB file is damaged: an element of type {kind} where a matrix should be.")
     return inside
 
 
-def _describe(body: memoryview, order: str, is_compressed: bool) -> Variable:
-    elements = _Elements(_inflate(body, order, _PEEK_BYTES) if is_compressed else body, order)
+def _describe(body: memoryview, order: str, is_compressed: bool, max_bytes: int) -> Variable:
+    elements = _Elements(_inflate(body, order, _PEEK_BYTES, is_peek=True) if is_compressed else body, order)
     flags = elements.array(_UINT32)
     if not len(flags):
         raise DataError("the MATLAB file is damaged: a matrix without flags.")
@@ -160,4 +177,4 @@ def _describe(body: memoryview, order: str, is_compressed: bool) -> Variable:
     if any(size < 0 for size in shape):
         raise DataError(f"the MATLAB file is damaged: a matrix of shape {shape}.")
     name = elements.array(_INT8).tobytes().decode("latin-1")
-    return Variable(name, kind, shape, bool(int(flags[0]) & _COMPLEX), order, body, is_compressed)
+    return Variable(name, kind, shape, bool(int(flags[0]) & _COMPLEX), order, body, is_compressed, max_bytes)

@@ -13,19 +13,21 @@ Arrays of the file (n rows, d features, q labels):
 import logging
 import math
 import zipfile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import CSR, Features
+from pmlkit._validation import MAX_COLUMNS
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.common import Source
+from pmlkit.data.files.limits import check_size
 from pmlkit.data.files.names import listing
 from pmlkit.exceptions import DataError
 
-__all__ = ["read_npz", "write_npz"]
+__all__ = ["NpzArrays", "check_npy_header", "read_npz", "write_npz"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ def read_npz(source: Source) -> PMLDataset:
     >>> read_npz(Source(pathlib.Path("r.npz"), "r", stream)).describe()["false_candidates"]
     1
     """
-    arrays = _Arrays(source.stream)
+    arrays = NpzArrays(source.stream, source.max_bytes)
     target, candidates = arrays.matrix("Y"), arrays.matrix("Y_candidate")
     if target is None:
         raise DataError(f"there is no array Y; the file has {listing(arrays.names)}.")
@@ -78,10 +80,11 @@ def read_npz(source: Source) -> PMLDataset:
     )
 
 
-class _Arrays:
+class NpzArrays:
     """The arrays of an npz file, each checked against the bytes that are there before memory is taken for it."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, limit: int) -> None:
+        self._limit = limit
         try:
             self._archive = zipfile.ZipFile(stream)
             members = self._archive.infolist()
@@ -109,25 +112,9 @@ class _Arrays:
             raise DataError(
                 f"the array {name} claims {member.file_size} bytes, but only {member.compress_size} are there."
             )
+        check_size(member.file_size, self._limit, f"the array {name}")
         with self._archive.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            read_header = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }.get(version)
-            if read_header is None:
-                raise DataError(f"the array {name} is of the unknown npy version {version}.")
-            shape, _, dtype = read_header(file)
-            if dtype.hasobject or dtype.names is not None:
-                raise DataError(
-                    f"the array {name} holds Python objects, which are never loaded. Save plain numbers or text."
-                )
-            n_bytes = math.prod(shape) * dtype.itemsize
-            if min(shape, default=0) < 0 or n_bytes != member.file_size - file.tell():
-                raise DataError(
-                    f"the array {name} claims shape {shape} of {dtype}, {n_bytes} bytes, "
-                    f"but {member.file_size - file.tell()} are there."
-                )
+            check_npy_header(cast(BinaryIO, file), member.file_size, f"the array {name}")
         with self._archive.open(member) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -144,6 +131,8 @@ class _Arrays:
         if indices is None or indptr is None or shape is None:
             raise DataError(f"{name} lacks a part: {name}_indices, {name}_indptr and {name}_shape belong together.")
         data = self.get(f"{name}_data")
+        if shape.dtype.kind in "iu" and shape.shape == (2,) and shape[1] <= MAX_COLUMNS:
+            check_size(8 * int(shape[1]), self._limit, f"{name} with {int(shape[1]):,} columns")
         return _assemble(name, np.ones(indices.size, dtype=np.uint8) if data is None else data, indices, indptr, shape)
 
     def texts(self, name: str) -> list[str] | None:
@@ -163,7 +152,11 @@ class _Arrays:
     def ids(self) -> list[Any] | None:
         """Return the row identifiers, int or str."""
         array = self.get("ids")
-        return array.tolist() if array is not None and array.dtype.kind in "iu" else self.texts("ids")
+        if array is None or array.dtype.kind not in "iu":
+            return self.texts("ids")
+        if array.ndim != 1:
+            raise DataError(f"ids must be a list of numbers or texts, got shape {array.shape} of {array.dtype}.")
+        return list(array.tolist())
 
     def media(self) -> Any:
         """Return images, texts or None."""
@@ -172,14 +165,32 @@ class _Arrays:
             return self.get("media")
         if blob.dtype != np.uint8 or blob.ndim != 1 or ends.dtype.kind not in "iu" or ends.ndim != 1:
             raise DataError("media_text must be a list of bytes and media_ends one of positions.")
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        if (starts > ends).any() or (len(ends) and ends[-1] != len(blob)):
+        ends = ends.astype(np.int64)
+        starts = np.concatenate([[0], ends])[:-1]
+        if (starts > ends).any() or len(blob) != (ends[-1] if len(ends) else 0):
             raise DataError("media_ends does not divide media_text.")
         content = blob.tobytes()
         try:
             return [content[i:j].decode() for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
         except UnicodeDecodeError as error:
             raise DataError(f"media_text is not UTF-8: {error}.") from error
+
+
+def check_npy_header(file: BinaryIO, n_bytes: int, what: str) -> None:
+    """Refuse an array in numpy's own format that holds objects, or claims another size than the `n_bytes` there."""
+    version = np.lib.format.read_magic(file)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise DataError(f"{what} is of the unknown npy version {version}.")
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject or dtype.names is not None:
+        raise DataError(f"{what} holds Python objects, which are never loaded. Save plain numbers or text.")
+    claimed, there = math.prod(shape) * dtype.itemsize, n_bytes - file.tell()
+    if min(shape, default=0) < 0 or claimed != there:
+        raise DataError(f"{what} claims shape {shape} of {dtype}, {claimed} bytes, but {there} are there.")
 
 
 def _assemble(name: str, data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any]) -> CSR:

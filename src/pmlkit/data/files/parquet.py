@@ -11,11 +11,12 @@ from pmlkit._typing import FloatArray
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.base import Edits, TableFile, refuse_repeated
 from pmlkit.data.files.common import row_blocks
+from pmlkit.data.files.limits import FREE_BYTES, check_size
 from pmlkit.data.files.names import excerpt
 from pmlkit.data.files.own_columns import own_columns
 from pmlkit.exceptions import DataError
 
-__all__ = ["ParquetFile", "write_parquet"]
+__all__ = ["ParquetFile", "check_parquet", "write_parquet"]
 
 _BLOCK_CELLS = 2**23  # a file with thousands of columns gets slow if cut into small row groups
 
@@ -25,12 +26,21 @@ def _import_arrow() -> Any:
     return optional_import("pyarrow")
 
 
+def check_parquet(info: Any, max_bytes: int) -> None:
+    """Refuse a file whose metadata claim more cells, or more bytes in them, than `max_bytes`."""
+    stated = sum(info.row_group(k).total_byte_size for k in range(info.num_row_groups))
+    # A column that repeats one value takes next to nothing in the file.
+    check_size(max(stated, info.num_rows * info.num_columns), max_bytes, f"a table of {info.num_rows:,} rows")
+
+
 class ParquetFile(TableFile):
     """A Parquet file.
 
     Parameters
     ----------
     stream : binary file
+    max_bytes : int, optional
+        How much memory its cells may take.
 
     Examples
     --------
@@ -46,12 +56,15 @@ class ParquetFile(TableFile):
     [['b'], []]
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, max_bytes: int = FREE_BYTES) -> None:
         pa = _import_arrow()
         try:
             file = pa.parquet.ParquetFile(pa.PythonFile(stream, mode="r"), page_checksum_verification=True)
+            check_parquet(file.metadata, max_bytes)
             self._table = file.read(use_threads=False)
             self._table.validate(full=True)
+        except DataError:
+            raise
         except Exception as error:  # arrow raises many kinds
             first = excerpt(str(error).partition("\n")[0].rstrip("."), 200)[1:-1]
             raise DataError(f"this is not a readable Parquet file, or not all of it: {first}.") from error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pmlkit.data.files.common import Source
 from pmlkit.data.files.libsvm import HEADER, ROW
+from pmlkit.data.files.limits import LimitedReader, allowed_bytes
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -93,7 +94,9 @@ _HEAD = 2**16
 
 
 @contextlib.contextmanager
-def open_file(path: str | os.PathLike[str], format: str | None = None, *, notes: bool = True) -> Iterator[Source]:
+def open_file(
+    path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None, *, notes: bool = True
+) -> Iterator[Source]:
     """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
 
     Parameters
@@ -102,6 +105,8 @@ def open_file(path: str | os.PathLike[str], format: str | None = None, *, notes:
         The file, or ``-`` for standard input.
     format : str, optional
         By default found from what the file begins with and what it is called.
+    max_bytes : int, optional
+        How much memory compressed content may take, see `pmlkit.data.files.limits.allowed_bytes`.
     notes : bool, default=True
         Log where the two differ.
 
@@ -116,10 +121,13 @@ def open_file(path: str | os.PathLike[str], format: str | None = None, *, notes:
     if not is_stdin:
         _check_readable(path)
     try:
-        with _open_stdin() if is_stdin else _open(path) as stream:
+        raw = io.BytesIO(sys.stdin.buffer.read()) if is_stdin else path.open("rb")
+        limit = allowed_bytes(raw.seek(0, io.SEEK_END), max_bytes)
+        raw.seek(0)
+        with raw, _unpacked(raw, limit, is_stdin) as stream:
             chosen = format or _recognise(stream, path, is_stdin, notes)
             stream.seek(0)
-            yield Source(path, _stem(path), stream, chosen)
+            yield Source(path, _stem(path), stream, chosen, limit)
     except DataError as error:
         raise (error if error.path else error.replace(path=path.name)) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -136,8 +144,10 @@ def parse_table(source: Source, *, delimiter: str | None = None, encoding: str |
         file = table(source.stream, delimiter=between, encoding=encoding)
     elif delimiter or encoding:
         raise ValueError(f"reading {source.format} has no option 'delimiter' or 'encoding': they are for csv and tsv.")
-    else:
+    elif source.format == "arff":
         file = table(source.stream)
+    else:
+        file = table(source.stream, source.max_bytes)
     if file.n_rows == 0:
         raise DataError("the table has no rows.")
     return cast("TableFile", file)
@@ -152,21 +162,15 @@ def _check_readable(path: Path) -> None:
         raise DataError(f"{str(path)!r} is not a regular file: save its content to one first.")
 
 
-def _open(path: Path) -> BinaryIO:
-    with path.open("rb") as stream:
-        head = stream.read(4)
-    if not head:
+def _unpacked(raw: BinaryIO, limit: int, is_stdin: bool) -> BinaryIO:
+    head = raw.read(4)
+    raw.seek(0)
+    if not head and not is_stdin:
         raise DataError("the file is empty.")
     kind = next((suffix for signature, suffix in _COMPRESSED.items() if head.startswith(signature)), None)
-    return cast(BinaryIO, path.open("rb") if kind is None else _OPENERS[kind](path, "rb"))
-
-
-def _open_stdin() -> BinaryIO:
-    content = sys.stdin.buffer.read()
-    for signature, suffix in _COMPRESSED.items():
-        if content.startswith(signature):
-            content = {".gz": gzip, ".bz2": bz2}[suffix].decompress(content)
-    return io.BytesIO(content)
+    if kind is None:
+        return raw
+    return cast(BinaryIO, io.BufferedReader(LimitedReader(_OPENERS[kind](raw, "rb"), limit)))
 
 
 def _stem(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Features from beside the table: a user's own embeddings, and the pixels of images."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from numpy.typing import NDArray
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
+from pmlkit.data.files.limits import allowed_bytes, check_size
 from pmlkit.data.files.names import excerpt, listing
+from pmlkit.data.files.npz import NpzArrays, check_npy_header
+from pmlkit.data.files.parquet import check_parquet
 from pmlkit.exceptions import DataError
 
 __all__ = ["pixel_features", "read_embeddings", "read_images"]
@@ -20,7 +24,9 @@ _SIDE = 48  # pixels of a picture that is kept to be looked at
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
 
 
-def read_embeddings(source: str | os.PathLike[str] | NDArray[Any], n_rows: int) -> FloatArray:
+def read_embeddings(
+    source: str | os.PathLike[str] | NDArray[Any], n_rows: int, *, max_bytes: float | None = None
+) -> FloatArray:
     """Return a matrix with one row per row of the table, in the same order.
 
     Parameters
@@ -29,6 +35,8 @@ def read_embeddings(source: str | os.PathLike[str] | NDArray[Any], n_rows: int) 
         ``.npy`` or ``.npz`` with one array (never unpickled), or Parquet with numeric columns or one column of lists.
     n_rows : int
         Rows of the table.
+    max_bytes : int, optional
+        How much memory its content may take, as in `pmlkit.data.read`.
 
     Examples
     --------
@@ -43,7 +51,7 @@ def read_embeddings(source: str | os.PathLike[str] | NDArray[Any], n_rows: int) 
     """
     name = Path(source).name if isinstance(source, str | os.PathLike) else "embeddings"
     try:
-        matrix = np.asarray(_load(Path(source)) if isinstance(source, str | os.PathLike) else source)
+        matrix = np.asarray(_load(Path(source), max_bytes) if isinstance(source, str | os.PathLike) else source)
         if matrix.dtype.kind not in "fiub":
             raise TypeError(matrix.dtype)
         matrix = np.asarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
@@ -64,60 +72,98 @@ def read_embeddings(source: str | os.PathLike[str] | NDArray[Any], n_rows: int) 
     return matrix
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, max_bytes: float | None) -> Any:
     if not path.is_file():
         raise DataError(f"There is no embedding file {str(path)!r}.")
-    if path.suffix.lower() == ".npy":
-        return np.load(path, allow_pickle=False)
-    if path.suffix.lower() != ".npz":
-        return _from_parquet(path)
-    with np.load(path, allow_pickle=False) as arrays:
-        if len(arrays.files) != 1:
-            raise DataError(f"{path.name} must hold one array, but it holds {listing(arrays.files)}.")
-        return arrays[arrays.files[0]]
+    size = path.stat().st_size
+    limit = allowed_bytes(size, max_bytes)
+    if path.suffix.lower() not in (".npy", ".npz"):
+        return _from_parquet(path, limit)
+    with path.open("rb") as stream:
+        if path.suffix.lower() == ".npy":
+            check_npy_header(stream, size, path.name)
+            stream.seek(0)
+            return np.load(stream, allow_pickle=False)
+        arrays = NpzArrays(stream, limit)
+        if len(arrays.names) != 1:
+            raise DataError(f"{path.name} must hold one array, but it holds {listing(arrays.names)}.")
+        return arrays.get(arrays.names[0])
 
 
-def _from_parquet(path: Path) -> NDArray[np.floating]:
-    table = optional_import("pyarrow.parquet").read_table(path)
+def _from_parquet(path: Path, limit: int) -> NDArray[np.floating]:
+    file = optional_import("pyarrow.parquet").ParquetFile(path)
+    check_parquet(file.metadata, limit)
+    table = file.read()
     if table.num_columns == 1 and hasattr(table.column(0).type, "value_type"):
         return np.array(table.column(0).to_pylist(), dtype=np.float64)
     return np.column_stack([column.to_numpy() for column in table.columns])
 
 
-def read_images(folder: str | os.PathLike[str], names: Sequence[object]) -> NDArray[np.uint8]:
+def read_images(
+    folder: str | os.PathLike[str], names: Sequence[object], *, max_bytes: float | None = None
+) -> NDArray[np.uint8]:
     """Read one picture per row, made 48 x 48 pixels.
 
     Parameters
     ----------
     folder : path
     names : sequence
-        File names in it, texts or numbers.
+        File names in it, texts or numbers. One that leads out of the folder, also by a link, is refused: whoever wrote
+        the table must not choose which files of yours are opened.
+    max_bytes : int, optional
+        How much memory the pixels of a picture may take, as in `pmlkit.data.read`.
 
     Returns
     -------
     images : array of uint8 of shape (n_rows, 48, 48, 3)
     """
-    Image, UnidentifiedImageError = optional_import("PIL.Image"), optional_import("PIL").UnidentifiedImageError
-
+    UnidentifiedImageError = optional_import("PIL").UnidentifiedImageError
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {str(folder)!r}.")
+    inside = folder.resolve()
     images = np.empty((len(names), _SIDE, _SIDE, 3), dtype=np.uint8)
     for row, name in enumerate(names):
         if name is None or not str(name).strip():
             raise DataError(f"row {row} names no image.")
-        path = folder / str(name)
         try:
-            with Image.open(path) as picture:
+            path = (folder / str(name)).resolve(strict=True)
+            if not path.is_relative_to(inside):
+                raise DataError(
+                    f"row {row} names the image {excerpt(str(name))}, which leads out of {str(folder)!r}: give the "
+                    "folder that holds all images, or copy it there."
+                )
+            if not path.is_file():
+                raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.")
+            with _open_picture(path, str(name), allowed_bytes(path.stat().st_size, max_bytes)) as picture:
                 images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
+        except DataError:
+            raise
         except FileNotFoundError as error:
             raise DataError(
                 f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}."
             ) from error
         # A ValueError is a name that no file can have.
-        except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+        except (UnidentifiedImageError, OSError, ValueError, RuntimeError, SyntaxError) as error:
             raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
     return images
+
+
+def _open_picture(path: Path, name: str, limit: int) -> Any:
+    """Open a picture whose pixels, three bytes each, fit into the limit."""
+    Image = optional_import("PIL.Image")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is stricter
+        try:
+            picture = Image.open(path)
+        except Image.DecompressionBombError as error:
+            raise DataError(f"the image {excerpt(name)} claims more pixels than any picture has.") from error
+    try:
+        check_size(3 * picture.width * picture.height, limit, f"the image {excerpt(name)}")
+    except DataError:
+        picture.close()
+        raise
+    return picture
 
 
 def pixel_features(images: NDArray[np.uint8]) -> FloatArray:

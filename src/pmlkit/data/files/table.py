@@ -62,6 +62,7 @@ def open_table(
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    max_bytes: float | None = None,
 ) -> "Table":
     r"""Open a table of texts, categories, numbers and labels.
 
@@ -97,6 +98,8 @@ def open_table(
         Read new rows as the table that the model was fitted to; labels are not needed then.
     format, delimiter, encoding : str, optional
         Where the file does not tell.
+    max_bytes : int, optional
+        How much memory compressed content or a picture may take, as in `pmlkit.data.read`.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def open_table(
     settings = VectorizerSettings.of(vectorizer)
     if like is not None:
         _check_like(like, "images" if images else "none" if embeddings is None else "embeddings", named, vectorizer)
-    with open_file(path, format) as source:
+    with open_file(path, format, max_bytes) as source:
         if source.format not in TABLE_FORMATS:
             raise DataError(
                 f"{source.format} files are no tables: read them with pmlkit.data.read.",
@@ -156,7 +159,7 @@ def open_table(
     return Table(
         file, Path(path), source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
         ignored=ignored, id=id, named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels,
-        settings=settings,
+        settings=settings, max_bytes=max_bytes,
     )  # fmt: skip
 
 
@@ -335,14 +338,14 @@ class Table:
     @cached_property
     def _pictures(self) -> Any:
         column, folder = self._images or ("", "")
-        return read_images(folder, self._file.cells([column])[column])
+        return read_images(folder, self._file.cells([column])[column], max_bytes=self._options["max_bytes"])
 
     def _side_features(self) -> FloatArray | None:
         if self._images is not None:
             return pixel_features(self._pictures)
-        return (
-            None if self._options["embeddings"] is None else read_embeddings(self._options["embeddings"], self.n_rows)
-        )
+        if self._options["embeddings"] is None:
+            return None
+        return read_embeddings(self._options["embeddings"], self.n_rows, max_bytes=self._options["max_bytes"])
 
     @cached_property
     def _features(self) -> tuple[Features, TableReader | None]:

@@ -189,8 +189,8 @@ class ClearPML(BasePML):
         if answers is not None:
             answers = answers.of_rows(has_candidates)
             is_candidate = (given | answers.right) & ~answers.wrong
-        # Self-training on unlabelled rows needs the moments of landmarks.
-        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(X, Y.shape[1])
+        # Rows without candidates join by way of the landmarks' moments; with them, all rows as landmarks gain nothing.
+        exact = self.empty_rows_ is None and self._all_rows_affordable(X, Y.shape[1])
         self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate, exact=exact)
         progress.step("features")
         first = Evidence.of(ridge, is_candidate.astype(ridge.dtype))
@@ -210,10 +210,7 @@ class ClearPML(BasePML):
             target = np.zeros(Y.shape)
             target[has_candidates] = blended_target(is_candidate, final.confidence)
             weighted = self._weighting.transform(X)
-            if exact:
-                self._kernel, ridge = self._on_all_rows(weighted, self._kernel.width)
-            else:
-                ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
+            ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
             evidence = Evidence.of(ridge, target)
             self._correlations, scores = correct_by_correlations(evidence, target)
         else:
@@ -291,7 +288,9 @@ class ClearPML(BasePML):
             self.regularization_, _ = search_regularization(
                 system, targets, np.arange(len(trial)), start=regularization
             )
-            return weighting, *self._on_all_rows(weighted, mean_distance_between(some))
+            kernel = LandmarkKernel(weighted, mean_distance_between(some), linear)
+            precision = np.float32 if len(is_candidate) > _ROWS_IN_DOUBLE else np.float64
+            return weighting, kernel, dual_ridge(kernel, self.regularization_, dtype=precision)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
         n_landmarks = min(n_landmarks, max(100, _CELLS // len(is_candidate)))
         landmarks = weighting.transform(X[sample_by_content(X, n_landmarks)])
@@ -300,11 +299,6 @@ class ClearPML(BasePML):
         system = ridge_system(kernel, weighted, dtype=dtype)
         self.regularization_, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
         return weighting, kernel, system.solved(self.regularization_)
-
-    def _on_all_rows(self, weighted: Features, width: float) -> tuple[LandmarkKernel, DualRidge]:
-        kernel = LandmarkKernel(weighted, width, linear=True)
-        dtype = np.float32 if weighted.shape[0] > _ROWS_IN_DOUBLE else np.float64
-        return kernel, dual_ridge(kernel, self.regularization_, dtype=dtype)
 
     def _all_rows_affordable(self, X: Features, n_labels: int) -> bool:
         """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
