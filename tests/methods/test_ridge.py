@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import normalize
 
 from pmlkit.methods import ridge
@@ -30,19 +31,34 @@ def test_equals_scikit_learn_and_its_refits_without_each_row(container, shape, m
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standard"])
-def test_the_penalty_minimises_the_generalised_error(oracle, scaling):
+@pytest.mark.parametrize("n_features", [20, 120])
+def test_the_penalty_minimises_the_leave_one_out_error(oracle, scaling, n_features):
+    """With fewer rows than features, too, where other criteria would choose no penalty."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([oracle.X, rng.random((96, n_features - 20))])
     target = oracle.Y.astype(float)
-    fit = fit_ridge(oracle.X, target, normalize=scaling)
-    rows = normalize(oracle.X) if scaling == "unit" else oracle.X / oracle.X.std(axis=0)
-    rows = rows - rows.mean(axis=0)
-    centred = target - target.mean(axis=0)
-    penalties = np.linalg.norm(rows, 2) ** 2 * 10.0 ** np.arange(-5.0, 1.0, 0.5)
+    fit = fit_ridge(X, target, normalize=scaling)
+    rows = normalize(X) if scaling == "unit" else X / X.std(axis=0)
+    largest = np.linalg.norm(rows - rows.mean(axis=0), 2) ** 2
+    penalties = largest * 10.0 ** np.arange(-4.0, 1.5, 0.5)
     errors = []
     for penalty in penalties:
-        hat = rows @ np.linalg.solve(rows.T @ rows + penalty * np.eye(20), rows.T)
-        errors.append(np.square(centred - hat @ centred).sum() / (len(rows) - 1 - np.trace(hat)) ** 2)
+        folds = cross_val_predict(Ridge(alpha=penalty), rows, target, cv=LeaveOneOut())
+        errors.append(np.square(target - folds).sum())
     assert_allclose(fit.penalty, penalties[np.argmin(errors)])
     assert 0 < np.argmin(errors) < len(errors) - 1
+
+
+def test_a_sample_of_rows_decides_about_many(oracle, monkeypatch):
+    X, target = np.vstack([oracle.X, oracle.X + 0.01]), np.vstack([oracle.Y, oracle.Y]).astype(float)
+    seen = []
+    plain = ridge._left_out_errors
+    monkeypatch.setattr(ridge, "_CHOICE_ROWS", 50)
+    monkeypatch.setattr(ridge, "_left_out_errors", lambda *a: seen.append(len(a[3])) or plain(*a))
+    chosen = fit_ridge(X, target).penalty
+    assert max(seen) <= 50
+    order = np.random.default_rng(0).permutation(192)
+    assert_allclose(fit_ridge(X[order], target[order]).penalty, chosen)
 
 
 def test_the_scaling_with_the_smaller_error_is_chosen(oracle):
@@ -55,3 +71,11 @@ def test_features_that_say_nothing_leave_the_means():
     fit = fit_ridge(np.ones((3, 2)), target)
     assert_allclose(fit.coef, 0.0)
     assert_allclose(fit.leave_one_out(target), [[1.0], [0.5], [0.5]])
+
+
+def test_a_scaling_that_leaves_nothing_is_not_chosen():
+    """Unit rows of one feature are all alike."""
+    X = np.linspace(1.0, 2.0, 30)[:, None]
+    fit = fit_ridge(X, (X > 1.5).astype(float))
+    assert fit.normalize == "standard"
+    assert fit.coef[0, 0] > 0

@@ -52,7 +52,7 @@ def _parquet(n_rows):
     ("name", "content"),
     [
         ("t.csv.bz2", bz2.compress(_ROWS)),
-        ("t.csv.gz", gzip.compress(_ROWS)),
+        ("t.csv.gz", gzip.compress(_ROWS, mtime=0)),
         ("t.mat", _mat((35_000, 1000))),
         ("t.npz", _npz(X=np.zeros((35_000, 1000)), Y=np.ones((35_000, 1), dtype=np.uint8))),
         ("t.svm", b"3 2147483647:2\n"),
@@ -79,7 +79,7 @@ def test_a_bomb_is_refused_before_it_unfolds(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("t.csv.gz", gzip.compress(b"a,label:x,label:y\n" + b"1,1,0\n" * 1000)),
+        ("t.csv.gz", gzip.compress(b"a,label:x,label:y\n" + b"1,1,0\n" * 1000, mtime=0)),
         ("t.npz", _npz(X=np.zeros((500, 3)), Y=np.ones((500, 2), dtype=np.uint8))),
         ("t.mat", _mat((500, 3))),
         ("t.svm", b"0 2000:1\n"),

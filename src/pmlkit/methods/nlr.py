@@ -137,14 +137,14 @@ class NLR(BasePML):
     beta : float, default=100.0
         How strictly the two models must add up to one; the published value.
     gamma : float or "auto", default="auto"
-        Weight of the squared coefficients. ``"auto"`` is chosen by generalised cross-validation of a ridge regression
-        on the candidates; the published value is 10.
+        Weight of the squared coefficients. ``"auto"`` is chosen by the leave-one-out error of a ridge regression on
+        the candidates; the published value is 10.
     lam : float, default=1.7
         Price of a noisy candidate. A candidate is noise where the models' difference is below ``1 - lam / 2``: the
         larger, the more is kept, and from 4 on about everything. Published are 1.7 and 2.1.
     normalize : {"auto", "unit", "standard"} or None, default="auto"
         Scale rows to unit length, or divide columns by their standard deviation, or neither; ``"auto"`` chooses between
-        the first two by the same cross-validation.
+        the first two by the same error.
     max_iter : int, default=100
         Maximum number of rounds; the published number.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"

@@ -143,11 +143,11 @@ class Schirn(BasePML):
     alpha : float, default=0.5
         Price of a noisy candidate: candidates predicted below ``0.5 - alpha / 2`` are noise. Published for music_style.
     b : float or "auto", default="auto"
-        Weight of the squared coefficients. ``"auto"`` is chosen by generalised cross-validation of a ridge regression
-        on the candidates; published is 0.1 for music_style, from a grid up to 1000.
+        Weight of the squared coefficients. ``"auto"`` is chosen by the leave-one-out error of a ridge regression on
+        the candidates; published is 0.1 for music_style, from a grid up to 1000.
     normalize : {"auto", "unit", "standard"} or None, default="auto"
         Scale rows to unit length, or divide columns by their standard deviation, or neither; ``"auto"`` chooses between
-        the first two by the same cross-validation.
+        the first two by the same error.
     max_iter : int, default=100
         Number of rounds; the published number.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"

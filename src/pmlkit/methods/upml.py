@@ -123,7 +123,7 @@ class UPML(BasePML):
         rows. 0 is their minimum, as published, which a single row decides.
     penalty : float or "auto", default="auto"
         Weight of the squared coefficients, for the square loss; the others use a quarter of it, as their curvature is
-        a quarter. ``"auto"`` is chosen by generalised cross-validation on the candidates.
+        a quarter. ``"auto"`` is chosen by the leave-one-out error on the candidates.
     normalize : {"auto", "unit", "standard"} or None, default="auto"
         Scale rows to unit length, or divide columns by their standard deviation, or neither; ``"auto"`` chooses between
         the first two in the same way.

@@ -25,7 +25,9 @@ def estimates(audit: "Audit") -> dict[str, Any]:
     return {
         "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},
         "left": {"estimate": _number(left.value), "low": _number(left.low), "high": _number(left.high)},
-        "certificate": None if certificate is None else {"n_removed": len(certificate.cells)},
+        "certificate": None
+        if certificate is None
+        else {"n_removed": len(certificate.cells), "precision": certificate.precision},
         "promise": _no_promise(audit) if certificate is None else str(certificate),
         "agreement": None if np.isnan(error) else 1.0 - 2 * error * (1 - error),
         "next_gain": _next_gain(audit),

@@ -198,7 +198,8 @@ const flag = () => once(async () => {
 function showState(state) {
   page.state = state;
   $("promise").className = state.certificate ? "promise certified" : "promise";
-  $("promise").textContent = state.promise;
+  const may_go = state.certificate && `${plural(state.certificate.n_removed, "label")} may go: at least ${percent(state.certificate.precision)} wrong.`;
+  $("promise").replaceChildren(...(may_go ? [make("strong", {}, may_go), make("span", { className: "note" }, state.promise)] : [state.promise]));
   const facts = [
     ["Answers", `${count(state.answers)}${state.per_minute ? ` (${state.per_minute} a minute)` : ""}`],
     ["Found wrong", count(state.found_wrong)],
