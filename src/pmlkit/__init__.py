@@ -5,9 +5,11 @@ candidate labels.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing takes longer to import than all else that the command line needs to answer Ctrl-C
 if TYPE_CHECKING:
+    from typing import Any
+
     from pmlkit.cleaning import CleaningResult, LabelCleaner, clean
     from pmlkit.data import Table, open_table
     from pmlkit.methods import (
@@ -70,7 +72,7 @@ _OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "c
 """Where the names of `__all__` are that are not in `pmlkit.methods`."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import what is asked for, so that ``import pmlkit`` and the command line's help need no scikit-learn."""
     if name in _SUBMODULES:
         return import_module(f"pmlkit.{name}")

@@ -1,8 +1,12 @@
 """Files that are written whole or not at all."""
 
 import contextlib
+import functools
 import os
+import platform
+import re
 import secrets
+import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -14,6 +18,8 @@ __all__ = ["check_target", "replacing", "together"]
 
 # Files that are written but not yet in their places: (where it is, where it belongs, what the user calls it).
 _Held = list[tuple[Path, Path, str]]
+_TEMPORARY = re.compile(r"\..+\.(?P<machine>[0-9a-f]{8})-(?P<process>[1-9][0-9]{0,9})-[0-9a-f]{8}\.part", re.DOTALL)
+_looked_through: set[Path] = set()
 _held: ContextVar[_Held | None] = ContextVar("_held", default=None)
 
 
@@ -112,7 +118,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     b'all of it'
     """
     target = Path(path).resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    _remove_abandoned(target.parent)
+    temporary = target.with_name(f".{target.name[:200]}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         stream = temporary.open("xb")
     except OSError as error:
@@ -132,6 +139,35 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _not_written(str(path), error) from error
         raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files of processes of this machine that were killed; a folder is looked through once."""
+    if os.name != "posix" or folder in _looked_through:  # elsewhere there is no harmless way to ask for a process
+        return
+    _looked_through.add(folder)
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match and match["machine"] == _machine() and not _is_running(int(match["process"])):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+@functools.cache
+def _machine() -> str:
+    """Return a short name of this machine, in letters that every file system takes."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _not_written(path: str, error: OSError) -> DataError:

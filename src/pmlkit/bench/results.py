@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pmlkit._metric_info import METRICS, MetricInfo
+from pmlkit._spreadsheets import guarded
 from pmlkit._typing import FloatArray
 
 __all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
@@ -213,7 +214,8 @@ def means_csv(cells: pd.DataFrame) -> str:
             if n_done + n_failed:
                 numbers = [_shown(table[c, m]) for metric in METRICS for table in tables.get(metric.key, unknown)]
                 ratio = "" if math.isnan(case.ratio) else f"{case.ratio:g}"
-                writer.writerow([case.data, case.noise, ratio, name, params[name], n_done, n_failed, *numbers])
+                words = [case.data, case.noise, ratio, name, params[name]]
+                writer.writerow([*map(guarded, words), n_done, n_failed, *numbers])
     return text.getvalue()
 
 

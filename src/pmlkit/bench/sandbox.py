@@ -217,19 +217,21 @@ def die_with_parent(parent: int) -> None:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block: the hooks that Python calls around a fork would swallow it."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[Any] = []
-    signal.signal(signal.SIGINT, lambda number, frame: held.append(frame))
+    """Defer Ctrl-C and SIGTERM to the end of the block: the hooks around a fork would swallow them."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    held: list[tuple[int, Any]] = []
+    for number in before:
+        signal.signal(number, lambda number, frame: held.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if held:
-        before(signal.SIGINT, held[0])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for first, frame in held[:1]:
+        before[signal.Signals(first)](first, frame)
 
 
 def _serve(prepare: Callable[[Any], Work], parent: int, tasks: int, answers: int) -> NoReturn:

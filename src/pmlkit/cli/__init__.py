@@ -10,12 +10,18 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code: 0 done, 1 failed, 2 misused, 130 interrupted."""
+    """Run the command line and leave with its exit code: 0 done, 1 failed, 2 misused, 130 or 143 interrupted."""
     try:
+        from pmlkit.cli.stopping import stop_on_sigterm
+
+        stop_on_sigterm()
         from pmlkit.cli.app import app
 
         app(prog_name="pmlkit")
     except KeyboardInterrupt:  # while the modules were being read; later it is the app's affair
+        from pmlkit.cli.stopping import stopped_by
+
+        reason, code = stopped_by()
         if sys.stderr is not None:
-            sys.stderr.write("stopped: interrupted from the keyboard.\n")
-        sys.exit(130)
+            sys.stderr.write(f"stopped: {reason}\n")
+        sys.exit(code)

@@ -24,7 +24,7 @@ app = typer.Typer(
     cls=Commands,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted.",
+    epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted, 143 terminated.",
 )
 
 _START, _REVIEW, _DATA = "Start here", "Asking people", "Data sets"

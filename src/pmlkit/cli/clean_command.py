@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import replacing, together
+from pmlkit._spreadsheets import guarded
 from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.models import MethodParams, build_model, follow
@@ -253,6 +254,7 @@ def _write_missing(path: Path, result: "CleaningResult") -> None:
     found = result.missing(_N_MISSING)
     names = result.row_names
     found.insert(1, "id", found["row"] if names is None else [names[row] for row in found["row"]])
+    found[["id", "label"]] = found[["id", "label"]].map(guarded)
     found["score"] = found["score"].map("{:.4f}".format)
     with replacing(path) as stream:
         stream.write(found.to_csv(index=False, lineterminator="\n").encode("utf-8", errors="replace"))
@@ -273,7 +275,8 @@ def _cell_lines(result: "CleaningResult", cells: "IntArray", watch: Watch) -> It
             row = int(result.rows[cell])
             name = row if result.row_names is None else result.row_names[row]
             label = result.label_names[int(result.Y.indices[cell])]
-            yield [row, name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), reason.sentence()]
+            words = name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), reason.sentence()
+            yield [row, *map(guarded, words)]
         watch.advance(len(part))
 
 

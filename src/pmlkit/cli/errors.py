@@ -14,12 +14,13 @@ import typer
 from typer.core import TyperGroup
 
 from pmlkit._words import did_you_mean
-from pmlkit.cli.output import quoted, say
+from pmlkit.cli.output import printable_lines, quoted, say
+from pmlkit.cli.stopping import INTERRUPTED, stopped_by, was_terminated
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["Commands", "Misuse", "spell", "start_logging"]
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED, MISUSED = 1, 2
 _SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
 
 logger = logging.getLogger(__name__)
@@ -127,10 +128,11 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         return FAILED
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            sys.stderr.write(printable_lines(traceback.format_exc()))
         return _report(error)
-    if code == INTERRUPTED:
-        say("stopped", "interrupted from the keyboard.")
+    if code == INTERRUPTED or was_terminated():
+        reason, code = stopped_by()
+        say("stopped", reason)
     return code if isinstance(code, int) else 0
 
 

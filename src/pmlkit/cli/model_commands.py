@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pmlkit._files import replacing
+from pmlkit._spreadsheets import guarded
 from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.metric_tables import listing
@@ -251,10 +252,10 @@ def _write_csv(
 ) -> tuple[int, int]:
     """Write the lines of all blocks, each cell as `cell` has it, and return the sums of what the blocks counted."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(cell, header))
+    writer.writerow(cell(guarded(name)) for name in header)
     n_labels = n_empty = 0
     for lines, labels, empty in blocks:
-        writer.writerows(map(cell, line) for line in lines)
+        writer.writerows([cell(guarded(value)) for value in line] for line in lines)
         n_labels += labels
         n_empty += empty
     return n_labels, n_empty

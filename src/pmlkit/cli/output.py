@@ -13,7 +13,19 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["ERR", "OUT", "emit", "fact_table", "heading", "number", "plain_table", "printable", "quoted", "say"]
+__all__ = [
+    "ERR",
+    "OUT",
+    "emit",
+    "fact_table",
+    "heading",
+    "number",
+    "plain_table",
+    "printable",
+    "printable_lines",
+    "quoted",
+    "say",
+]
 
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
@@ -36,6 +48,18 @@ def printable(text: object) -> str:
     """
     words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
     return " ".join(words.split())
+
+
+def printable_lines(text: str) -> str:
+    r"""Return a text of several lines without the control characters that could steer the terminal.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.output import printable_lines
+    >>> printable_lines("a\tb\x1b[31m\n  c")
+    'a\tb[31m\n  c'
+    """
+    return "".join(char for char in text if char in "\n\t" or char.isprintable())
 
 
 def quoted(names: Iterable[object], limit: int = 12) -> str:

@@ -1,5 +1,6 @@
 """Checks of output paths before the work begins: an input is never overwritten."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pmlkit._files import check_target
@@ -33,7 +34,17 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     ...         print(type(error).__name__)
     Misuse
     """
-    for source in inputs:
+    side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
+    for source in (*inputs, *side_files):
         if target.exists() and source.exists() and target.samefile(source):
             raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
     check_target(target, force=force)
+
+
+def _label_files(inputs: Sequence[Path]) -> list[Path]:
+    """Return the label files that are read because they lie beside an ARFF file."""
+    from pmlkit.data.files.mulan import find_label_xml
+    from pmlkit.data.files.registry import stem
+
+    found = (find_label_xml(source.parent, stem(source)) for source in inputs)
+    return [xml for xml in found if xml is not None]

@@ -1,12 +1,13 @@
 """The command ``report``: results of a store as a page, as LaTeX or as CSV."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import emit, fact_table
+from pmlkit.cli.output import emit, fact_table, printable_lines
 from pmlkit.cli.output_paths import check_output
 from pmlkit.cli.params import Common, Force
 from pmlkit.exceptions import DataError
@@ -68,7 +69,7 @@ def report(
     except ValueError as error:
         raise Misuse(str(error)) from error
     if target is None:
-        typer.echo(made.text, nl=False)
+        typer.echo(printable_lines(made.text) if sys.stdout.isatty() else made.text, nl=False)
         return
     made.write(target, force=force)
     facts: dict[str, object] = {"written": target, "cells": made.n_cells}

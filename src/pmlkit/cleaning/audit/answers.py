@@ -14,6 +14,7 @@ from scipy.stats import beta
 
 from pmlkit._arrays import as_csr, row_hash
 from pmlkit._files import replacing
+from pmlkit._spreadsheets import guarded, unguarded
 from pmlkit._typing import CSR, Features, IntArray
 from pmlkit._words import did_you_mean
 from pmlkit.cleaning.estimates import Estimate
@@ -161,12 +162,13 @@ class Answers:
             raise DataError(f"There is no file {str(path)!r}.") from None
         except (OSError, ValueError, csv.Error) as error:
             raise DataError(f"{name} cannot be read as a CSV file of answers: {error}.") from error
-        return cls.from_frame(frame, source=name)
+        # What `write` and the review page put before a text that begins like a formula.
+        return cls.from_frame(frame.map(unguarded), source=name)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a CSV file that `read` reads; whole or not at all."""
         with replacing(path) as stream:
-            stream.write(self.frame.to_csv(index=False, lineterminator="\n").encode())
+            stream.write(self.frame.map(guarded).to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
     def cells(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from pmlkit._spreadsheets import guarded
 from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.exceptions import DataError
 
@@ -118,13 +119,8 @@ def _csv(header: tuple[str, ...], lines: list[tuple[Any, ...]]) -> bytes:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
     for line in lines:
-        writer.writerow([_guarded(value) for value in line])
+        writer.writerow([guarded(value) for value in line])
     return stream.getvalue().encode("utf-8", "replace")
-
-
-def _guarded(value: Any) -> Any:
-    """Keep a spreadsheet from taking a text for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
 def similar_names(result: "CleaningResult") -> list[tuple[str, str, str]]:

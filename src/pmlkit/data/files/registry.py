@@ -33,6 +33,7 @@ __all__ = [
     "format_by_name",
     "open_file",
     "parse_table",
+    "stem",
 ]
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def open_file(
         with raw, _unpacked(raw, limit, is_stdin) as stream:
             chosen = format or _recognise(stream, path, is_stdin, notes)
             stream.seek(0)
-            yield Source(path, _stem(path), stream, chosen, limit)
+            yield Source(path, stem(path), stream, chosen, limit)
     except DataError as error:
         raise (error if error.path else error.replace(path=path.name)) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -173,7 +174,7 @@ def _unpacked(raw: BinaryIO, limit: int, is_stdin: bool) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(LimitedReader(_OPENERS[kind](raw, "rb"), limit)))
 
 
-def _stem(path: Path) -> str:
+def stem(path: Path) -> str:
     """Return the file's name without compression and format endings."""
     name = path.name
     for suffixes in (_OPENERS, [*(s for known in FORMATS.values() for s in known.suffixes), ".txt"]):

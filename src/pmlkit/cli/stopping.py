@@ -1,0 +1,40 @@
+"""SIGTERM ends a command as Ctrl-C does: what is half written is removed, and the exit code says why."""
+
+import os
+import signal
+import threading
+from types import FrameType
+
+__all__ = ["stop_on_sigterm", "stopped_by", "was_terminated"]
+
+INTERRUPTED, TERMINATED = 130, 143
+_received: list[int] = []
+
+
+def stop_on_sigterm() -> None:
+    """Let SIGTERM raise KeyboardInterrupt in this process; processes that it forks end at once, as they would."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        return
+    owner = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        _received.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def was_terminated() -> bool:
+    """Tell whether SIGTERM has come."""
+    return bool(_received)
+
+
+def stopped_by() -> tuple[str, int]:
+    """Return why a command stopped, as a sentence and as an exit code."""
+    if was_terminated():
+        return "terminated by a signal.", TERMINATED
+    return "interrupted from the keyboard.", INTERRUPTED
