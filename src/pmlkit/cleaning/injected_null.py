@@ -106,7 +106,8 @@ def injected_null(
     >>> from pmlkit.cleaning.injected_null import injected_null
     >>> from pmlkit.data import load_digit_strips
     >>> strips = load_digit_strips(400, noise=0.3)
-    >>> scores = np.clip(strips.truth.toarray() * 0.6 + 0.2, 0, 1)
+    >>> spread = np.random.default_rng(0).normal(0, 0.1, strips.Y.shape)
+    >>> scores = np.clip(strips.truth.toarray() * 0.6 + 0.2 + spread, 0.01, 0.99)
     >>> even = np.full(strips.Y.nnz, 0.3)
     >>> null = injected_null(scores, strips.Y, even, np.arange(400), every_row_has_a_label=True)
     >>> bool(0.1 < null.random_rate() < 0.4)

@@ -101,9 +101,8 @@ class CleanlabFilter(CandidateLogistic):
         Iterations of the solver of the regressions.
     filter_by : str, default="prune_by_noise_rate"
         How cleanlab chooses what to flag, see ``cleanlab.filter.find_label_issues``.
-    quality : {"self_confidence", "normalized_margin", "confidence_weighted_entropy"}, \
-            default="self_confidence"
-        How cleanlab scores the candidates.
+    quality : {"self_confidence", "normalized_margin", "confidence_weighted_entropy"}
+        Default "self_confidence". How cleanlab scores the candidates.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional

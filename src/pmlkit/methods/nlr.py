@@ -161,7 +161,7 @@ class NLR(BasePML):
     intercept_ : array of shape (n_labels,)
     gamma_, normalize_
         What was chosen.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         After each round. It may rise: noise is rounded up to 1.
     n_iter_ : int
     label_names_, classes_, n_features_in_

@@ -164,7 +164,7 @@ class Schirn(BasePML):
     intercept_ : array of shape (n_labels,)
     b_, normalize_
         What was chosen.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         After each round. It need not fall: C = XW holds only in the end.
     n_iter_ : int
     label_names_, classes_, n_features_in_

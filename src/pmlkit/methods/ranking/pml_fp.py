@@ -81,7 +81,7 @@ class PMLFP(ConfidenceRanker):
         They sum to zero.
     duality_gap_ : float
         Relative duality gap of the last model, for its confidences.
-    objective_ : array of shape (n_iter_ + 1,)
+    objective_ : array of shape (n_iter + 1,)
         After each model.
     n_iter_ : int
     label_names_, classes_, n_features_in_

@@ -1,0 +1,89 @@
+"""How Sphinx builds the site: ``sphinx-build -W --keep-going -b html docs build/site``."""
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))
+
+import pmlkit
+from pmlkit.exceptions import PMLWarning
+
+project = "pmlkit"
+author = "The pmlkit developers"
+copyright = "the pmlkit developers, BSD-3-Clause"
+version = release = pmlkit.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["examples", "figures", "_build"]
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+default_role = "py:obj"
+pygments_style = "default"
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]
+
+autosummary_generate = True
+autosummary_imported_members = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "pmlkit"
+html_show_sourcelink = False
+html_sidebars = {"index": [], "start": []}
+html_theme_options = {
+    "logo": {"text": "pmlkit"},
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "show_prev_next": False,
+    "show_toc_level": 1,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navbar_end": ["theme-switcher"],
+}
+
+# Examples are run; one that fails, fails the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 0,
+    "matplotlib_animations": False,
+}
+warnings.simplefilter("ignore", PMLWarning)
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+
+def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn's base classes bring: its own documentation describes them."""
+    module = getattr(member, "__module__", None)
+    return True if callable(member) and module and not module.startswith("pmlkit") else None
+
+
+def setup(app: Any) -> None:
+    """Connect the filter of inherited members."""
+    app.connect("autodoc-skip-member", _skip_inherited)

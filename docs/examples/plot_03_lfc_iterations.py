@@ -1,0 +1,52 @@
+"""
+PML-LFC: confidences over the iterations
+========================================
+
+PML-LFC starts with equal confidences within a row. In every iteration similar rows and the predictor pull them apart:
+**most true candidates rise, most false ones fall, and some go the wrong way**.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from pmlkit import PMLLFC
+from pmlkit.data import load_digit_strips
+from pmlkit.metrics import cleaning_auc
+
+# %%
+# The confidences after 0, 1, 2, 5, 10 and 30 iterations: the same fit, ended earlier.
+strips = load_digit_strips(800, random_state=0)
+candidates = strips.Y.toarray() > 0
+start = candidates / candidates.sum(axis=1, keepdims=True)
+STEPS = [1, 2, 5, 10, 30]
+confidence = {0: start}
+for n_iter in STEPS:
+    model = PMLLFC(max_iter=n_iter, tol=0, random_state=0).fit(strips.X, strips.Y)
+    confidence[n_iter] = model.label_confidence_.toarray()
+
+# %%
+# Four pictures with their candidates. Dark blue: labels that the picture shows. Orange: false candidates.
+ROWS = [3, 8, 14, 27]
+truth = strips.truth.toarray() > 0
+figure, axes = plt.subplots(
+    len(ROWS), len(confidence) + 1, figsize=(11, 5.4), layout="constrained", width_ratios=[1.5, *[1] * len(confidence)]
+)
+for line, row in zip(axes, ROWS, strict=True):
+    line[0].imshow(strips.media[row], cmap="gray_r")
+    line[0].set(xticks=[], yticks=[])
+    labels = np.flatnonzero(candidates[row])
+    colors = np.where(truth[row, labels], "#1b4f8a", "#e8954a")
+    for axis, (n_iter, values) in zip(line[1:], confidence.items(), strict=True):
+        axis.bar(range(len(labels)), values[row, labels], color=colors)
+        axis.set_xticks(range(len(labels)), [strips.label_names[k] for k in labels], fontsize=8)
+        axis.set(ylim=(0, 1), yticks=[])
+        axis.spines[["top", "right", "left"]].set_visible(False)
+        if row == ROWS[0]:
+            axis.set_title(f"{n_iter} iterations" if n_iter else "start", fontsize=10)
+figure.suptitle("dark blue: the picture shows it; orange: false candidate", fontsize=10)
+
+# %%
+# Over all pictures: how well do the confidences tell false from true candidates? (0.5 is chance, 1 perfect.)
+for n_iter, values in confidence.items():
+    print(f"after {n_iter:2d} iterations: AUC {cleaning_auc(strips.truth, strips.Y, values):.3f}")
+plt.show()

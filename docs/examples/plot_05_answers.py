@@ -1,0 +1,58 @@
+"""
+What three hundred answers buy
+==============================
+
+An audit asks a person about some labels. **Answers turn a guess between nothing and everything into a number, and
+after some two hundred of them a promise about hundreds of labels that nobody looked at.**
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import pmlkit
+from pmlkit.data import load_digit_strips
+
+# %%
+# The digit strips again; the truth plays the person.
+strips = load_digit_strips(1000, random_state=0)
+result = pmlkit.clean(strips.X, strips.Y, label_names=strips.label_names)
+truth = strips.truth.toarray() > 0
+column = {name: k for k, name in enumerate(strips.label_names)}
+before = result.noise_rate_.overall
+print(f"without answers: {before:.0%}, between {before.low:.0%} and {before.high:.0%}")
+
+# %%
+# Ask three hundred questions and note what is known after each.
+audit = result.audit(precision=0.9, confidence=0.95, random_state=0)
+trace = []
+while audit.n_answers < 300:
+    question = audit.next()
+    audit.answer(question, "right" if truth[question.row, column[question.label]] else "wrong")
+    if audit.n_answers % 10 == 0:
+        rate, certificate = audit.noise_rate_, audit.certificate
+        trace.append((audit.n_answers, rate, rate.low, rate.high, 0 if certificate is None else len(certificate.cells)))
+answers, rate, low, high, certified = np.array(trace, dtype=float).T
+
+# %%
+# Left: the estimated share of wrong labels with its 90 % interval, and the truth. Right: labels that may be removed
+# because at least 90 % of them are wrong; those that were looked at are the smaller part.
+is_wrong = ~truth[result.rows, result.Y.indices]
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
+axes[0].fill_between([0, *answers], [before.low, *low], [before.high, *high], color="#1b4f8a", alpha=0.2)
+axes[0].plot([0, *answers], [before, *rate], color="#1b4f8a", label="estimate, 90 % interval")
+axes[0].axhline(is_wrong.mean(), color="#d95f02", linestyle="--", label="truth")
+axes[0].set(xlabel="answers", ylabel="share of wrong labels", ylim=(0, 1))
+axes[0].legend(frameon=False)
+axes[1].step(answers, certified, where="post", color="#1b4f8a", label="certified")
+axes[1].plot(answers, answers, color="0.5", linestyle=":", label="answers given")
+axes[1].set(xlabel="answers", ylabel="labels")
+axes[1].legend(frameon=False)
+for axis in axes:
+    axis.spines[["top", "right"]].set_visible(False)
+
+# %%
+# The promise in words, and whether it was kept.
+print(audit.certificate)
+if audit.certificate is not None:
+    print(f"In truth {is_wrong[audit.certificate.cells].mean():.1%} of them are wrong.")
+plt.show()

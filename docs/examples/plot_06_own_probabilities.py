@@ -1,0 +1,56 @@
+"""
+Labels judged by a model of your own
+====================================
+
+`clean` does not need its own model: **out-of-sample probabilities of any classifier are evidence enough**. They must
+come from cross-validation; a model that saw the labels agrees with them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import KFold
+
+import pmlkit
+from pmlkit.data import load_digit_strips
+from pmlkit.metrics import cleaning_auc
+
+# %%
+# A forest, fitted to every fold's rest and asked about the fold.
+strips = load_digit_strips(600, random_state=0)
+X, Y = strips.X, strips.Y.toarray()
+forest = RandomForestClassifier(100, random_state=0)
+
+
+def probabilities(model, X):
+    """Return P(label) of a multi-label forest: one column per label."""
+    return np.column_stack([p[:, 1] for p in model.predict_proba(X)])
+
+
+out_of_fold = np.empty(Y.shape)
+for rest, fold in KFold(5, shuffle=True, random_state=0).split(X):
+    out_of_fold[fold] = probabilities(forest.fit(X[rest], Y[rest]), X[fold])
+
+# %%
+# The mistake to avoid: probabilities of rows that the forest was fitted to. `clean` warns when they look like that.
+seen = probabilities(forest.fit(X, Y), X)
+
+# %%
+# Three judges of the same labels.
+results = {
+    "forest, rows it saw": pmlkit.clean(Y=Y, pred_probs=seen),
+    "forest, out of fold": pmlkit.clean(Y=Y, pred_probs=out_of_fold),
+    "ClearPML (default)": pmlkit.clean(X, Y),
+}
+truth = strips.truth.toarray()
+figure, axes = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
+for (name, result), style in zip(results.items(), [":", "--", "-"], strict=True):
+    wrong = truth[result.rows[result.order], result.Y.indices[result.order]] == 0
+    looked_at = np.arange(1, len(wrong) + 1)
+    axes.plot(looked_at, np.cumsum(wrong) / looked_at, style, label=name)
+    auc = cleaning_auc(strips.truth, strips.Y, result.confidence.toarray())
+    print(f"{name:22s} AUC {auc:.3f}, of the first 200 are wrong: {wrong[:200].mean():.0%}")
+axes.set(xlabel="labels looked at, the most suspicious first", ylabel="share of them that is wrong", ylim=(0.4, 1.02))
+axes.legend(frameon=False)
+axes.spines[["top", "right"]].set_visible(False)
+plt.show()

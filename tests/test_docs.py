@@ -1,0 +1,81 @@
+"""The pages that a newcomer follows word by word, the tutorial's method, and what the pages say of the package."""
+
+import doctest
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import pmlkit
+from pmlkit.testing import check_pml_estimator
+
+DOCS = Path(__file__).parent.parent / "docs"
+_spec = importlib.util.spec_from_file_location("refresh_outputs", DOCS / "refresh_outputs.py")
+pages = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pages)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@pytest.mark.parametrize("page", ["start.md", "clean-your-tags.md", "bring-your-own-model.md"])
+def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
+    checker = doctest.OutputChecker()
+    n_shown = 0
+    for block, expected, got in pages.run_page(page, tmp_path):
+        n_shown += 1
+        example = doctest.Example(block, expected)
+        if not checker.check_output(expected, got, FLAGS):
+            pytest.fail(f"{page}:\n{block}\n{checker.output_difference(example, got, FLAGS)}")
+    assert n_shown >= 3
+
+
+def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path, monkeypatch):
+    ((_, code),) = [(language, block) for language, block in pages.blocks("extending.md") if "class " in block]
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    method = pmlkit.methods.find_method("mine:NeighbourVote")
+    check_pml_estimator(method())
+    plan = pmlkit.bench.Plan(["digit-strips:100"], ["mine:NeighbourVote", "MLkNN"], noise=[0.5], repeats=1)
+    summary = pmlkit.bench.run(plan, "results.sqlite")
+    assert (summary.n_run, summary.n_failed) == (2, 0)
+    for language, block in pages.blocks("extending.md"):
+        if language == "sh" and "pmlkit bench" in block:
+            pages.run_shell(block, tmp_path)
+    sys.modules.pop("mine", None)
+
+
+def test_every_public_object_is_in_the_reference():
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    listed = {}
+    for module, names in re.findall(r"currentmodule:: ([\w.]+)\n\n.*?\n\n(.*?)```", text, re.DOTALL):
+        listed.setdefault(module, set()).update(names.split())
+    everywhere = set().union(*listed.values())
+    modules = ["pmlkit", *(f"pmlkit.{m}" for m in ("bench", "cleaning", "data", "methods", "metrics", "testing"))]
+    modules += ["pmlkit.cleaning.audit", "pmlkit.cleaning.review", "pmlkit.persistence", "pmlkit.exceptions"]
+    for module in modules:
+        public = set(importlib.import_module(module).__all__) - {"__version__", "METHODS"}
+        assert public <= everywhere, f"{module}: {public - everywhere} not in docs/api.md"
+    for module, names in listed.items():
+        for name in names:
+            assert getattr(importlib.import_module(module), name).__doc__, f"{module}.{name}"
+
+
+def test_every_page_is_in_a_contents_list():
+    listed = set()
+    for page in DOCS.rglob("*.md"):
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            lines = [line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")]
+            listed |= {(page.parent / line.split("<")[-1].rstrip(">")).resolve() for line in lines}
+    there = {page.with_suffix("").resolve() for page in DOCS.rglob("*.md")}
+    made = {path for path in there if "generated" in path.parts or "gallery" in path.parts}
+    assert there - made - listed - {(DOCS / "index").resolve()} == set()
+
+
+@pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_examples_are_short(example):
+    lines = example.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 110
+    compile("\n".join(lines), str(example), "exec")
