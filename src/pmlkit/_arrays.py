@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import CSR, Features, IntArray
+from pmlkit.exceptions import DataError
 
-__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "row_hash", "row_of_cells"]
+__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "moderate", "row_hash", "row_of_cells"]
+
+_LARGEST, _SMALLEST = 1e30, 1e-100
 
 
 def as_csr(matrix: Any) -> CSR:
@@ -116,6 +119,49 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
+
+
+def moderate(X: Features) -> Features:
+    """Return features whose products stay finite: refuse what is larger than 1e30, take what is below 1e-100 for zero.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit._arrays import moderate
+    >>> moderate(np.array([[1.0, 5e-324]])).tolist()
+    [[1.0, 0.0]]
+    >>> moderate(np.array([[1.0, 1e300]]))
+    Traceback (most recent call last):
+        ...
+    pmlkit.exceptions.DataError: X holds 1e+300 in row 0, column 1: numbers beyond 1e+30 overflow when they are \
+multiplied, so correct or scale them.
+    """
+    is_sparse = sparse.issparse(X)
+    values: NDArray[Any] = X.data if is_sparse else X
+    if not values.size:
+        return X
+    if max(-values.min(), values.max()) > _LARGEST:
+        cell = int(np.argmax(np.abs(values)))
+        if is_sparse:
+            row, column = int(row_of_cells(X)[cell]), int(X.indices[cell])
+        else:
+            row, column = (int(i) for i in np.unravel_index(cell, values.shape))
+        raise DataError(
+            f"X holds {values.flat[cell]:g} in row {row}, column {column}: numbers beyond {_LARGEST:g} overflow when "
+            "they are multiplied, so correct or scale them."
+        )
+    tiny = (np.abs(values) < _SMALLEST) & (values != 0)
+    if not tiny.any():
+        return X
+    X = X.copy()
+    (X.data if is_sparse else X)[tiny] = 0.0
+    if is_sparse:
+        X.eliminate_zeros()
+    return X
 
 
 def is_table(X: Any) -> bool:

@@ -17,10 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, is_table
+from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._warnings import one_of_each_warning
 from pmlkit.methods import labels
 from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
@@ -134,6 +135,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         return self
 
     @with_callbacks
+    @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
         table = X if y is None and is_table(X) else None
@@ -143,7 +145,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
         )
-        X = as_csr(X) if sparse.issparse(X) else X
+        X = moderate(as_csr(X) if sparse.issparse(X) else X)
         Y, classes = labels.candidates(y, form)
         progress = Progress(self, self._n_tasks(Y), X, y)
         labelled = labelled_rows(Y)
@@ -303,7 +305,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _scores_checked(self, X: Any) -> FloatArray:
         X = X.X if is_table(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = self._scores(as_csr(X) if sparse.issparse(X) else X)
+        scores = self._scores(moderate(as_csr(X) if sparse.issparse(X) else X))
         return _difference(scores) if self._paired else scores
 
     def _rule(self) -> LabelRule:

@@ -221,7 +221,7 @@ def import_answers(path: str | os.PathLike[str], source: str) -> Answers:
         raise DataError(f"{name} cannot be read: {error}.") from error
     try:
         lines = list((_from_label_studio if source == "label-studio" else _from_prodigy)(text))
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(f"{name} is not an export of {source} with tasks of pmlkit: {error!r}.") from error
     if not lines:
         raise DataError(f"{name} holds no answer: nothing was annotated, or it is not an export of {source}.")

@@ -163,7 +163,10 @@ class AnswerStore:
         found = []
         for line in lines:
             values = dict(zip(names.split(", "), line, strict=True))
-            values["shown"] = None if values["shown"] is None else json.loads(values["shown"])
+            try:
+                values["shown"] = None if values["shown"] is None else json.loads(values["shown"])
+            except (TypeError, ValueError, RecursionError) as error:
+                raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: {error}.") from error
             found.append(StoredEvent(**values))
         return found
 
@@ -253,5 +256,5 @@ class AnswerStore:
     def _explained(self, what: str) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise DataError(f"The answers in {str(self.path)!r} could not be {what}: {error}.") from error

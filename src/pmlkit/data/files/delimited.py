@@ -143,6 +143,11 @@ class DelimitedFile(TableFile):
         limit = csv.field_size_limit(_MAX_RECORD)
         try:
             return list(csv.reader(records, delimiter=self.delimiter))
+        except csv.Error as error:
+            raise DataError(
+                f"the header or one of {len(records):,} rows has a line end after a closed quote, or within a field "
+                f"without quotes: {error}."
+            ) from error
         finally:
             csv.field_size_limit(limit)
 

@@ -1,0 +1,265 @@
+"""Damage valid files byte by byte and in their structure, and read them: ``python tests/torture/fuzz.py [seconds]``.
+
+For each reader: only pmlkit's own errors may come out, no input may take longer than 2 s of processor time, and the
+memory that Python takes may not pass 10 times the input plus 100 MB. Prints a table in Markdown; exit code 1 if any
+promise is broken. Broken inputs are kept in the folder ``fuzz-found``.
+"""
+
+import contextlib
+import io
+import json
+import logging
+import random
+import resource
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import pmlkit
+from pmlkit.bench.plan import read_plan
+from pmlkit.bench.plan_entries import PlanError
+from pmlkit.bench.store_reader import create_tables, load_cells
+from pmlkit.cleaning.audit import Answers
+from pmlkit.cleaning.review.exchange import import_answers
+from pmlkit.cleaning.review.store import AnswerStore, Event
+from pmlkit.data import PMLDataset, read, write
+from pmlkit.data.files.mulan import read_label_xml
+from pmlkit.data.files.side_features import read_embeddings, read_images
+from pmlkit.exceptions import DataError, MethodError
+from pmlkit.persistence import load, save
+
+OWN = (DataError, MethodError, PlanError)
+SECONDS, MEGABYTES = 2.0, 100
+TOKENS = [
+    *(b"", b"0", b"1", b"-1", b"9" * 30, b"9" * 5000, b"1e999", b"nan", b"2147483647", b"4294967296", b"true", b"null"),
+    *(b"\x00", b"\xff\xfe", b"\xc3", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"="),
+    *("²".encode(), b"../", b"%", b"@data"),
+]
+
+READERS = (
+    "ARFF, dense (MEKA)",
+    "ARFF, sparse",
+    "ARFF, dense (labels named)",
+    "MULAN XML",
+    "MATLAB",
+    "libsvm",
+    "CSV, 0/1 columns",
+    "CSV, gzip and bzip2",
+    "CSV, label sets",
+    "TSV",
+    "JSON",
+    "JSON Lines",
+    "Parquet",
+    "npz",
+    "embeddings, npy",
+    "embeddings, npz",
+    "images",
+    "model files (skops)",
+    "plans (TOML)",
+    "stores of a review",
+    "stores of bench",
+    "answers (CSV)",
+    "answers (Prodigy)",
+)
+
+
+class TooSlow(BaseException):
+    """An input took longer than it may."""
+
+
+def samples(folder):
+    """Return, for each reader, a function of a path and some valid contents."""
+    rng = np.random.default_rng(0)
+    data = PMLDataset(
+        np.round(rng.normal(size=(12, 3)), 2),
+        (rng.random((12, 3)) < 0.6).astype(int),
+        ids=[f"r{i}" for i in range(12)],
+    )
+    made = {}
+
+    def of(name, **options):
+        path = folder / name
+        write(data, path, force=True, **options)
+        return path.read_bytes()
+
+    from scipy.io import savemat
+
+    mat = io.BytesIO()
+    savemat(mat, {"data": np.asarray(data.X), "target": data.Y.toarray().astype(float)}, do_compression=True)
+    plain = io.BytesIO()
+    savemat(plain, {"data": np.asarray(data.X), "target": data.Y.toarray().astype(float)})
+    texts = [{"id": i, "body": f"word{i % 3} and more words", "tags": ["a", "b"][: 1 + i % 2]} for i in range(8)]
+    sets = "id,body,tags\n" + "".join(f"{r['id']},{r['body']},{';'.join(r['tags'])}\n" for r in texts)
+    meka = of("t.arff")
+    header = b"@relation 'r: -C 1'\n@attribute L {0,1}\n@attribute a real\n@attribute b {x,y}\n@data\n"
+    sparse_arff = header + b"{0 1,1 2.5}\n{}\n{1 3,2 y}\n"
+    mulan = b"@relation r\n@attribute a real\n@attribute L {0,1}\n@data\n1,0\n2,1\n"
+    made["ARFF, dense (MEKA)"] = (read, ".arff", [meka])
+    made["ARFF, sparse"] = (read, ".arff", [sparse_arff])
+    made["ARFF, dense (labels named)"] = (lambda path: read(path, labels="L"), ".arff", [mulan])
+    made["MULAN XML"] = (read_label_xml, ".xml", [b'<labels><label name="L"><label name="M"/></label></labels>'])
+    made["MATLAB"] = (read, ".mat", [mat.getvalue(), plain.getvalue()])
+    made["libsvm"] = (read, ".svm", [of("t.svm"), b"0,2 1:0.5 3:1\n 2:4\n"])
+    made["CSV, 0/1 columns"] = (read, ".csv", [of("t.csv")])
+    made["CSV, gzip and bzip2"] = (read, ".csv", [of("t.csv.gz"), of("t.csv.bz2")])
+    made["CSV, label sets"] = (lambda path: _table(path), ".csv", [sets.encode()])
+    made["TSV"] = (read, ".tsv", [of("t.tsv")])
+    made["JSON"] = (_table, ".json", [json.dumps(texts).encode()])
+    made["JSON Lines"] = (_table, ".jsonl", ["".join(json.dumps(t) + "\n" for t in texts).encode()])
+    made["Parquet"] = (read, ".parquet", [of("t.parquet")])
+    made["npz"] = (read, ".npz", [of("t.npz"), _stored(of("t.npz"))])
+    np.save(folder / "e.npy", rng.normal(size=(8, 3)))
+    np.savez(folder / "e.npz", rng.normal(size=(8, 3)))
+    made["embeddings, npy"] = (lambda path: read_embeddings(path, 8), ".npy", [(folder / "e.npy").read_bytes()])
+    made["embeddings, npz"] = (lambda path: read_embeddings(path, 8), ".npz", [(folder / "e.npz").read_bytes()])
+    from PIL import Image
+
+    pictures = []
+    for kind in ("PNG", "JPEG", "GIF", "BMP"):
+        stream = io.BytesIO()
+        Image.fromarray(rng.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(stream, kind)
+        pictures.append(stream.getvalue())
+    made["images"] = (lambda path: read_images(path.parent, [path.name]), ".png", pictures)
+    save(pmlkit.MLkNN().fit(data.X, data.Y), folder / "m.skops")
+    save(pmlkit.PMLLFC().fit(data.X, data.Y), folder / "n.skops")
+    models = [(folder / name).read_bytes() for name in ("m.skops", "n.skops")]
+    made["model files (skops)"] = (load, ".skops", [*models, *map(_stored, models)])
+    plan = b'repeats = 1\nseed = 3\nnoise = [0.5, 1]\n[[data]]\nname = "digit-strips"\n'
+    plan += b'[[methods]]\nname = "MLkNN"\nparams = {n_neighbors = 5}\n'
+    made["plans (TOML)"] = (read_plan, ".toml", [plan])
+    with AnswerStore(folder / "a.sqlite", fingerprint="0" * 16) as store:
+        store.append([Event("ann", "answer", "audit", row=3, label="cat", answer="wrong", shown={"a": 1})])
+    made["stores of a review"] = (_review_store, ".sqlite", [(folder / "a.sqlite").read_bytes()])
+    with contextlib.closing(sqlite3.connect(folder / "b.sqlite")) as connection:
+        create_tables(connection)
+        connection.commit()
+    made["stores of bench"] = (load_cells, ".sqlite", [(folder / "b.sqlite").read_bytes()])
+    answers = pd.DataFrame({"row": [0, 1, 2], "label": ["a", "b", "a"], "answer": ["wrong", "right", "unsure"]})
+    Answers.from_frame(answers).write(folder / "answers.csv")
+    made["answers (CSV)"] = (Answers.read, ".csv", [(folder / "answers.csv").read_bytes()])
+    prodigy = json.dumps({"label": "a", "answer": "reject", "meta": {"row": 1}, "_annotator_id": "x"}).encode() + b"\n"
+    made["answers (Prodigy)"] = (lambda path: import_answers(path, "prodigy"), ".jsonl", [prodigy])
+    return made
+
+
+def _table(path):
+    table = pmlkit.open_table(path, labels="tags", text="body")
+    return table.Y, table.X
+
+
+def _review_store(path):
+    with AnswerStore(path, fingerprint=None) as store:
+        return store.standing()
+
+
+def _stored(content):
+    """Return a zip archive without compression, so that damage reaches the content and not only the packing."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as packed, zipfile.ZipFile(stream, "w") as target:
+        for name in packed.namelist():
+            target.writestr(name, packed.read(name))
+    return stream.getvalue()
+
+
+def damaged(content, chance):
+    """Return the content with a few random changes."""
+    content = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 4, 16))):
+        n = len(content)
+        i = chance.randrange(n + 1)
+        j = min(n, i + chance.choice((0, 1, 2, 4, 8, 64)))
+        kind = chance.randrange(7)
+        if kind == 0 and n:
+            content[min(i, n - 1)] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            content[i:j] = chance.randbytes(j - i)
+        elif kind == 2:
+            content[i:j] = chance.choice(TOKENS)
+        elif kind == 3:
+            del content[i:]
+        elif kind == 4:
+            content[i:i] = content[i:j] * chance.choice((1, 2, 50))
+        elif kind == 5:
+            k = chance.randrange(n + 1)
+            content[i:j], content[k : k + j - i] = content[k : k + j - i], content[i:j]
+        else:
+            content[i:j] = (chance.choice((0, 1, 255, 2**16, 2**31 - 1, 2**32 - 1, 2**63 - 1)) % 2**64).to_bytes(
+                8, chance.choice(("little", "big"))
+            )
+    return bytes(content)
+
+
+def _alarm(number, frame):
+    raise TooSlow
+
+
+def fuzz(name, reader, suffix, contents, seconds, folder, seed=0):
+    """Return how many inputs were read, how many of them were refused, and what went wrong."""
+    chance = random.Random(f"{name} {seed}")
+    path = folder / f"input{suffix}"
+    counts = {"inputs": 0, "refused": 0, "errors": 0, "slow": 0, "large": 0}
+    found, start = {}, time.monotonic()
+    while time.monotonic() - start < seconds:
+        content = damaged(chance.choice(contents), chance)
+        path.write_bytes(content)
+        counts["inputs"] += 1
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        problem = None
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            reader(path)
+        except OWN:
+            counts["refused"] += 1
+        except TooSlow:
+            problem = "slow", "slow"
+        except Exception as error:
+            problem = "errors", f"{type(error).__name__}: {str(error)[:100]}"
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        if grown > 10 * len(content) / 1024 + MEGABYTES * 1024:
+            problem = "large", f"{grown / 1024:.0f} MB"
+        if problem:
+            counts[problem[0]] += 1
+            if problem[1][:40] not in found:
+                found[problem[1][:40]] = problem[1]
+                kept = Path("fuzz-found")
+                kept.mkdir(exist_ok=True)
+                (kept / f"{name.partition(' ')[0].strip(',')}-{counts['inputs']}{suffix}").write_bytes(content)
+        for left in folder.glob("input*"):
+            left.unlink(missing_ok=True)
+    return counts, list(found.values())
+
+
+def main():
+    """Fuzz all readers for a time, and print the table."""
+    total = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
+    only = sys.argv[2] if len(sys.argv) > 2 else ""
+    logging.disable()
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGPROF, _alarm)
+    bad = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "work").mkdir()
+        readers = {key: value for key, value in samples(folder).items() if only in key}
+        print("| reader | inputs | refused | other errors | over 2 s | over memory |\n|---|---|---|---|---|---|")
+        for key, (reader, suffix, contents) in readers.items():
+            counts, found = fuzz(key, reader, suffix, contents, total / len(readers), folder / "work")
+            print(f"| {key} | " + " | ".join(f"{n:,}" for n in counts.values()) + " |", flush=True)
+            for sentence in found:
+                print(f"  {key}: {sentence}", file=sys.stderr, flush=True)
+            bad += len(found)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
