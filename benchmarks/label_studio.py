@@ -1,7 +1,7 @@
 """Try the exported tasks in a real Label Studio: import, annotate through its API, export, read the answers back.
 
-``python benchmarks/label_studio.py --program PATH``, where PATH is the ``label-studio`` command of an environment of its
-own (``pip install label-studio``). The server runs on this machine's loopback only, with a scratch folder for its data.
+``python benchmarks/label_studio.py --program PATH``, where PATH is the ``label-studio`` command of an environment of
+its own (``pip install label-studio``). The server runs on loopback only, with a scratch folder for its data.
 """
 
 import argparse
