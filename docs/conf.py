@@ -71,6 +71,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "capture_repr": (),
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,

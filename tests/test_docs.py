@@ -7,9 +7,11 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pmlkit
+from lfc_reference import multiplicative_step
 from pmlkit.testing import check_pml_estimator
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -45,6 +47,19 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
     sys.modules.pop("mine", None)
+
+
+def test_the_confidence_step_of_the_page_is_that_of_the_method():
+    ((_, code),) = [(language, block) for language, block in pages.blocks("how-pml-lfc-works.md") if "def " in block]
+    names = {}
+    exec(compile(code, "page", "exec"), names)
+    rng = np.random.default_rng(0)
+    X, W = rng.normal(size=(30, 5)), rng.normal(size=(5, 4))
+    P = rng.random((30, 4)) * (rng.random((30, 4)) < 0.5)
+    A = rng.random((30, 30))
+    A = (A + A.T) * (1 - np.eye(30))
+    expected = multiplicative_step(X, A, W, P, 0.3, 2.0)
+    np.testing.assert_allclose(names["confidence_step"](P, X @ W, A, 0.3, 2.0), expected)
 
 
 def test_every_public_object_is_in_the_reference():

@@ -3,7 +3,7 @@ From scores to label sets
 =========================
 
 Every method scores labels; a threshold makes sets of them. With false candidates in the training rows the usual
-choice, the cut that fits them best, predicts too many. **`threshold="hamming"` and `"f1"` choose the cut by expected
+choice, the cut that fits them best, predicts too many. **threshold="hamming" and "f1" choose the cut by expected
 truth instead.**
 """
 

@@ -3,7 +3,7 @@ Do the probabilities mean what they say?
 ========================================
 
 A model that learns false candidates as if they were true promises too much: of the labels to which it gives 80 %, far
-fewer are true. **ClearPML's `predict_proba` estimates the truth instead of the tags; with noise that follows the
+fewer are true. **ClearPML's predict_proba estimates the truth instead of the tags; with noise that follows the
 features it, too, is too high.**
 """
 
