@@ -9,6 +9,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
+from docutils import nodes
+from latex2mathml.converter import convert
+
 import pmlkit
 from pmlkit.exceptions import PMLWarning
 
@@ -20,7 +23,6 @@ version = release = pmlkit.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
@@ -46,6 +48,7 @@ numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pmlkit"
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_sidebars = {"index": [], "start": []}
 html_theme_options = {
@@ -84,6 +87,15 @@ def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, opt
     return True if callable(member) and module and not module.startswith("pmlkit") else None
 
 
+def _formula(translator: Any, node: Any) -> None:
+    """Write a formula as MathML, which browsers draw without a script or a network."""
+    block = isinstance(node, nodes.math_block)
+    markup = convert(node.astext(), display="block" if block else "inline")
+    translator.body.append(f'<div class="formula">{markup}</div>' if block else markup)
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
-    """Connect the filter of inherited members."""
+    """Connect the filter of inherited members and the writer of formulas."""
+    app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _skip_inherited)

@@ -37,7 +37,7 @@ figure, axes = plt.subplots(3, 4, figsize=(9, 4.6), layout="constrained")
 for axis, (_, suspect) in zip(axes.flat, shown.iterrows(), strict=True):
     row = suspect["row"]
     given = names[strips.Y[[row]].indices]
-    axis.imshow(strips.media[row], cmap="gray_r", aspect="equal")
+    axis.imshow(strips.media[row], cmap="gray", aspect="equal")
     axis.set_title(f"labelled {' '.join(given)}\nsuspect: {suspect['label']}", fontsize=9)
     axis.set(xticks=[], yticks=[])
 figure.suptitle("Does the picture show the suspect digit?", fontsize=11)

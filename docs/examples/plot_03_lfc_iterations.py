@@ -32,7 +32,7 @@ figure, axes = plt.subplots(
     len(ROWS), len(confidence) + 1, figsize=(11, 5.4), layout="constrained", width_ratios=[1.5, *[1] * len(confidence)]
 )
 for line, row in zip(axes, ROWS, strict=True):
-    line[0].imshow(strips.media[row], cmap="gray_r")
+    line[0].imshow(strips.media[row], cmap="gray")
     line[0].set(xticks=[], yticks=[])
     labels = np.flatnonzero(candidates[row])
     colors = np.where(truth[row, labels], "#1b4f8a", "#e8954a")

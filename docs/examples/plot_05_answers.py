@@ -2,7 +2,7 @@
 What three hundred answers buy
 ==============================
 
-An audit asks a person about some labels. **Answers turn a guess between nothing and everything into a number, and
+An audit asks a person about some labels. **Answers turn a guess between nothing and everything into a range, and
 after some two hundred of them a promise about hundreds of labels that nobody looked at.**
 """
 

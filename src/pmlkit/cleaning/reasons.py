@@ -9,7 +9,7 @@ import numpy as np
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.neighbors import most_similar
 
-__all__ = ["Part", "Reason", "companions", "explain"]
+__all__ = ["Explainer", "Part", "Reason", "companions", "explain"]
 
 _N_SIMILAR = 10
 _N_NAMED = 4
@@ -196,41 +196,63 @@ def explain(
     >>> explain(X, Y, scores, rate, np.array([0]), np.array([1]), label_names="ab")[0].similar_without
     ('1',)
     """
-    if not len(rows):
-        return []
-    asked, position = np.unique(rows, return_inverse=True)
-    neighbor: IntArray = np.zeros((len(asked), 0), dtype=np.int64)
-    speaks: BoolArray = np.zeros((len(asked), 0), dtype=bool)
-    if X is not None and n_similar:
-        neighbor, similarity = most_similar(X, asked, n_similar)
-        # A neighbour without any candidate says nothing about this one.
-        speaks = (similarity > 0) & (np.diff(Y.indptr)[neighbor] > 0)
-    columns = Y.tocsc()
-    together = companions(Y)
-    typical: dict[int, float] = {}
-    reasons = []
+    return Explainer(X, Y, scores, noise_rate, label_names, row_names).explain(rows, labels, n_similar=n_similar)
 
-    def named(some: IntArray) -> tuple[str, ...]:
-        return tuple(str(row if row_names is None else row_names[row]) for row in some.tolist())
 
-    for place, row, label in zip(position.tolist(), rows.tolist(), labels.tolist(), strict=True):
-        with_label = columns.indices[columns.indptr[label] : columns.indptr[label + 1]]
-        if label not in typical:
-            typical[label] = float(np.median(scores[with_label, label])) if len(with_label) else float("nan")
-        similar = neighbor[place][speaks[place]]
+class Explainer:
+    """Explain cells of one result, keeping what many of them need; see `explain` for the parameters."""
+
+    def __init__(
+        self,
+        X: Features | None,
+        Y: CSR,
+        scores: FloatArray,
+        noise_rate: FloatArray,
+        label_names: Sequence[str],
+        row_names: Sequence[object] | None = None,
+    ) -> None:
+        self._X, self._Y, self._scores, self._noise_rate = X, Y, scores, noise_rate
+        self._label_names, self._row_names = label_names, row_names
+        self._columns = Y.tocsc()
+        self._together = companions(Y)
+        self._typical: dict[int, float] = {}
+
+    def explain(self, rows: IntArray, labels: IntArray, *, n_similar: int = _N_SIMILAR) -> list[Reason]:
+        """Return the reasons of some cells."""
+        if not len(rows):
+            return []
+        asked, position = np.unique(rows, return_inverse=True)
+        neighbor: IntArray = np.zeros((len(asked), 0), dtype=np.int64)
+        speaks: BoolArray = np.zeros((len(asked), 0), dtype=bool)
+        if self._X is not None and n_similar:
+            neighbor, similarity = most_similar(self._X, asked, n_similar)
+            # A neighbour without any candidate says nothing about this one.
+            speaks = (similarity > 0) & (np.diff(self._Y.indptr)[neighbor] > 0)
+        return [
+            self._reason(row, label, neighbor[place][speaks[place]])
+            for place, row, label in zip(position.tolist(), rows.tolist(), labels.tolist(), strict=True)
+        ]
+
+    def _reason(self, row: int, label: int, similar: IntArray) -> Reason:
+        with_label = self._columns.indices[self._columns.indptr[label] : self._columns.indptr[label + 1]]
+        if label not in self._typical:
+            median = float(np.median(self._scores[with_label, label])) if len(with_label) else float("nan")
+            self._typical[label] = median
         has_it = _are_in(similar, with_label)
-        mine = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
-        usual = np.flatnonzero(together[label] >= _USUAL)
-        usual = usual[np.argsort(-together[label][usual], kind="stable")][:2]
-        reasons.append(
-            Reason(
-                label=label_names[label],
-                score=float(scores[row, label]),
-                typical_score=typical[label],
-                similar_with=named(similar[has_it]),
-                similar_without=named(similar[~has_it]),
-                companions=tuple((label_names[k], float(together[label, k]), k in mine) for k in usual.tolist()),
-                noise_rate=float(noise_rate[label]) if label in mine else float("nan"),
-            )
+        mine = set(self._Y.indices[self._Y.indptr[row] : self._Y.indptr[row + 1]].tolist())
+        shares = self._together[label]
+        usual = np.flatnonzero(shares >= _USUAL)
+        usual = usual[np.argsort(-shares[usual], kind="stable")][:2]
+        names = self._label_names
+        return Reason(
+            label=names[label],
+            score=float(self._scores[row, label]),
+            typical_score=self._typical[label],
+            similar_with=self._named(similar[has_it]),
+            similar_without=self._named(similar[~has_it]),
+            companions=tuple((names[k], float(shares[k]), k in mine) for k in usual.tolist()),
+            noise_rate=float(self._noise_rate[label]) if label in mine else float("nan"),
         )
-    return reasons
+
+    def _named(self, some: IntArray) -> tuple[str, ...]:
+        return tuple(str(row if self._row_names is None else self._row_names[row]) for row in some.tolist())

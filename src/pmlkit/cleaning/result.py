@@ -19,7 +19,7 @@ from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, with_mean
 from pmlkit.cleaning.missing import most_likely_missing
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
-from pmlkit.cleaning.reasons import Reason, explain
+from pmlkit.cleaning.reasons import Explainer, Reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,17 +227,12 @@ class CleaningResult:
 
     def reasons_for(self, rows: IntArray, labels: IntArray, *, n_similar: int = 10) -> list[Reason]:
         """Return what speaks for and against labels of rows, whether they were given or not."""
-        return explain(
-            self.X,
-            self.Y,
-            self.scores,
-            self.noise_rate_.per_label["noise_rate"].to_numpy(),
-            rows,
-            labels,
-            label_names=self.label_names,
-            row_names=self.row_names,
-            n_similar=n_similar,
-        )
+        return self._explainer.explain(rows, labels, n_similar=n_similar)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        rates = self.noise_rate_.per_label["noise_rate"].to_numpy()
+        return Explainer(self.X, self.Y, self.scores, rates, self.label_names, self.row_names)
 
     def missing(self, k: int = 100) -> "pd.DataFrame":
         """Return the `k` labels that were not given but are most likely true: a list to look through.

@@ -40,7 +40,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
             "pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv",
         ),
     ),
-    (audit, _START, ("pmlkit audit posts.csv --labels tags --sep ';' --text body --answers answers.csv",)),
+    (audit, _REVIEW, ("pmlkit audit posts.csv --labels tags --sep ';' --text body --answers answers.csv",)),
     (
         review,
         _REVIEW,

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,7 @@ class Review:
         self._judged: CleaningResult = result  # whose confidences are shown; refitted by `learn`
         self._refit = refit
         self._lock = threading.RLock()
+        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="pmlkit review cards")
         self._looking: dict[str, int] = {}  # which candidate each person has before them
         self._number: dict[int, int] = {}  # the audit's number of each stored answer that is about a candidate
         self._seq = 0
@@ -328,6 +330,7 @@ class Review:
 
     def close(self) -> None:
         """Close the store."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self.store.close()
 
@@ -406,12 +409,9 @@ class Review:
             self._looking.pop(who, None)
             return {"card": None, "done": "Every candidate that can be judged has been answered."}
         self._looking[who] = ahead[0].cell
-        threading.Thread(target=self._prepare, args=([q.cell for q in ahead[1:]],), daemon=True).start()
+        for question in ahead[1:]:
+            self._ahead.submit(self.cards.card, question.cell)
         return self._show(ahead[0])
-
-    def _prepare(self, cells: Sequence[int]) -> None:
-        for cell in cells:
-            self.cards.card(cell)
 
     def _next_filtered(self, wanted: dict[str, str]) -> dict[str, Any]:
         cells = self.audit.order
