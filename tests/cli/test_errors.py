@@ -52,11 +52,16 @@ def test_verbose_shows_the_log(run, small_npz, tmp_path):
 
 def test_errors_go_to_stderr_and_facts_to_stdout(shell, small_npz, tmp_path):
     good = shell("info", small_npz, "--json")
-    assert (good.returncode, good.stderr) == (0, b"")
+    assert (good.returncode, _errors(good.stderr)) == (0, [])
     bad = shell("info", tmp_path)
     assert (bad.returncode, bad.stdout) == (1, b"")
-    assert bad.stderr.decode().startswith("error: ")
+    assert [line[:7] for line in _errors(bad.stderr)] == [b"error: "]
     assert b"Traceback" not in bad.stderr
+
+
+def _errors(said):
+    """Return what was said but for how far the work is, which a slow machine shows."""
+    return [line for line in said.splitlines() if not line.startswith(b"progress: ")]
 
 
 def test_a_closed_pipe_is_no_error(model, tmp_path, small):
@@ -70,7 +75,7 @@ def test_a_closed_pipe_is_no_error(model, tmp_path, small):
         process.stdout.close()
         said = process.stderr.read()
         process.wait(timeout=120)
-    assert said == b""
+    assert _errors(said) == []
     assert process.returncode == 1
 
 
@@ -82,7 +87,7 @@ def test_a_pipe_that_was_never_read_is_no_error(model, small_csv):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=120, env=environment)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, _errors(done.stderr)) == (1, [])
 
 
 def test_control_c_ends_quietly_and_leaves_nothing_half_written(tmp_path):
