@@ -1,6 +1,7 @@
 # make demo    run the main job on embedded data           make test         lint, types and all tests
 # make review  answer questions about the demo's labels    make bench        measure the speed claims
 # make test-oldest, make test-newest   a selection of the tests with the oldest and newest dependencies
+# make docs    build the documentation                     make torture      damaged inputs for half an hour
 # make clean   remove the environments and caches
 PYTHON ?= python3
 VENV   := .venv
@@ -10,10 +11,10 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo review test lint types unit browser bench env clean help test-oldest test-newest
+.PHONY: demo review test lint types unit browser bench env clean docs help test-oldest test-newest torture
 
 help:
-	@sed -n '1,4p' Makefile
+	@sed -n '1,5p' Makefile
 
 env: $(STAMP)
 
@@ -57,6 +58,9 @@ test-oldest test-newest: test-%:
 	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python \
 	  --resolution $(if $(filter oldest,$*),lowest-direct,highest) --editable '.[dev]'
 	.venv-$*/bin/python -m pytest -q -n 2 --dist worksteal $(FEW)
+
+torture: $(STAMP)
+	timeout 1800 $(BIN)/python tests/torture/fuzz.py 1500
 
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
