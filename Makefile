@@ -59,6 +59,11 @@ test-oldest test-newest: test-%:
 	  --resolution $(if $(filter oldest,$*),lowest-direct,highest) --editable '.[dev]'
 	.venv-$*/bin/python -m pytest -q -n 2 --dist worksteal $(FEW)
 
+docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	$(BIN)/python docs/check_links.py build/site
+
 torture: $(STAMP)
 	timeout 1800 $(BIN)/python tests/torture/fuzz.py 1500
 
