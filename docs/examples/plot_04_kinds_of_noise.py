@@ -4,6 +4,9 @@ Some mistakes are harder to see
 
 Random mistakes stand out. Mistakes that follow the features, such as the label that a person would confuse, look more
 like truth: **how many false labels are found depends on where they come from, and nobody tells you where**.
+
+How large the difference is depends on the data. These were chosen, after six settings were tried, because they show it
+clearly (AUC .963 / .933 / .914); with the first the three hardly differed (.981 / .972 / .957).
 """
 
 import matplotlib.pyplot as plt

@@ -4,6 +4,9 @@ Labels judged by a model of your own
 
 `clean` does not need its own model: **out-of-sample probabilities of any classifier are evidence enough**. They must
 come from cross-validation; a model that saw the labels agrees with them.
+
+Here the difference is small, and it depends on the model: with leaves of at least three rows the forest that had seen
+the labels found false ones slightly better (AUC .861 against .846), with the default leaves used below it does worse.
 """
 
 import matplotlib.pyplot as plt
