@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._typing import CSR, Features, IntArray
+from pmlkit._typing import CSR, BoolArray, Features, IntArray
 from pmlkit.exceptions import DataError
 
-__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "moderate", "row_hash", "row_of_cells"]
+__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "moderate", "row_hash", "row_of_cells", "without_cells"]
 
 _LARGEST, _SMALLEST = 1e30, 1e-100
 
@@ -73,6 +73,28 @@ def row_of_cells(matrix: CSR) -> IntArray:
     [0, 0, 2]
     """
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def without_cells(matrix: CSR, removed: BoolArray) -> CSR:
+    """Return an indicator without some of its stored cells, as a CSR array of uint8.
+
+    Parameters
+    ----------
+    matrix : CSR array
+    removed : array of bool aligned with ``matrix.data``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit._arrays import without_cells
+    >>> without_cells(sparse.csr_array([[1, 1], [0, 1]]), np.array([True, False, False])).toarray().tolist()
+    [[0, 1], [0, 1]]
+    """
+    parts = (~removed).astype(np.uint8), matrix.indices.copy(), matrix.indptr.copy()
+    kept = sparse.csr_array(parts, shape=matrix.shape)
+    kept.eliminate_zeros()
+    return kept
 
 
 def row_hash(X: Features, *, seed: int = 0, precision: type[np.floating[Any]] = np.float64) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ import numpy as np
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.neighbors import most_similar
 
-__all__ = ["Explainer", "Part", "Reason", "companions", "explain"]
+__all__ = ["Explainer", "Part", "Reason", "companions"]
 
 _N_SIMILAR = 10
 _N_NAMED = 4
@@ -149,19 +149,8 @@ def companions(Y: CSR) -> FloatArray:
     return np.asarray(together / count[:, None])
 
 
-def explain(
-    X: Features | None,
-    Y: CSR,
-    scores: FloatArray,
-    noise_rate: FloatArray,
-    rows: IntArray,
-    labels: IntArray,
-    *,
-    label_names: Sequence[str],
-    row_names: Sequence[object] | None = None,
-    n_similar: int = _N_SIMILAR,
-) -> list[Reason]:
-    """Explain some cells, candidates or not.
+class Explainer:
+    """Explain cells of one result, candidates or not, keeping what many of them need.
 
     Parameters
     ----------
@@ -173,34 +162,21 @@ def explain(
         Out-of-fold.
     noise_rate : array of shape (n_labels,)
         NaN leaves it out.
-    rows, labels : arrays of int of the same length
-        The cells to explain.
     label_names : sequence of str
     row_names : sequence, optional
         By default rows are called by their number.
-    n_similar : int, default=10
-        Similar rows to look at. Finding them takes most of the time; 0 leaves them out.
-
-    Returns
-    -------
-    reasons : list of Reason
 
     Examples
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from pmlkit.cleaning.reasons import explain
+    >>> from pmlkit.cleaning.reasons import Explainer
     >>> X, Y = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), sparse.csr_array([[1, 1], [1, 0], [0, 1]])
     >>> scores = np.array([[0.9, 0.2], [0.8, 0.1], [0.1, 0.9]])
-    >>> rate = np.array([0.1, 0.3])
-    >>> explain(X, Y, scores, rate, np.array([0]), np.array([1]), label_names="ab")[0].similar_without
+    >>> explainer = Explainer(X, Y, scores, np.array([0.1, 0.3]), label_names="ab")
+    >>> explainer.explain(np.array([0]), np.array([1]))[0].similar_without
     ('1',)
     """
-    return Explainer(X, Y, scores, noise_rate, label_names, row_names).explain(rows, labels, n_similar=n_similar)
-
-
-class Explainer:
-    """Explain cells of one result, keeping what many of them need; see `explain` for the parameters."""
 
     def __init__(
         self,
@@ -218,7 +194,15 @@ class Explainer:
         self._typical: dict[int, float] = {}
 
     def explain(self, rows: IntArray, labels: IntArray, *, n_similar: int = _N_SIMILAR) -> list[Reason]:
-        """Return the reasons of some cells."""
+        """Return the reasons of some cells.
+
+        Parameters
+        ----------
+        rows, labels : arrays of int of the same length
+            The cells to explain.
+        n_similar : int, default=10
+            Similar rows to look at. Finding them takes most of the time; 0 leaves them out.
+        """
         if not len(rows):
             return []
         asked, position = np.unique(rows, return_inverse=True)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 
-from pmlkit._arrays import row_of_cells
+from pmlkit._arrays import row_of_cells, without_cells
 from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
@@ -399,10 +399,7 @@ class CleaningResult:
             In the same kind of container as `Y`.
         """
         removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
-        kept = sparse.csr_array(
-            ((~removed).astype(np.uint8), self.Y.indices.copy(), self.Y.indptr.copy()), shape=self.Y.shape
-        )
-        kept.eliminate_zeros()
+        kept = without_cells(self.Y, removed)
         if Y is None:
             return in_format(kept, self.given, self.label_names)
         labels = read_labels(Y, names=self.label_names)

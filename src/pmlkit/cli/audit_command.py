@@ -20,7 +20,7 @@ from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
 from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, check_shares
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 
 if TYPE_CHECKING:
@@ -83,10 +83,7 @@ def audit(
         "random_state": seed,
         "answer_error": answer_error,
     }
-    for name, value in settings.items():
-        if name in ("precision", "confidence") and not 0 < value < 1:
-            hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""
-            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")
+    check_shares(precision=precision, confidence=confidence)
     table = load(file, reading, columns, keep_table=True)
     if not sys.stdin.isatty():
         raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")
@@ -133,15 +130,10 @@ def _user() -> str:
 
 
 def _without(result: "CleaningResult", audit: "Audit") -> Any:
-    from scipy import sparse
-
+    from pmlkit._arrays import without_cells
     from pmlkit._labels import in_format
 
-    kept = sparse.csr_array(
-        ((~audit.removed).astype("uint8"), result.Y.indices.copy(), result.Y.indptr.copy()), shape=result.Y.shape
-    )
-    kept.eliminate_zeros()
-    return in_format(kept, result.given, result.label_names)
+    return in_format(without_cells(result.Y, audit.removed), result.given, result.label_names)
 
 
 def _show(card: RenderableType) -> None:

@@ -136,3 +136,17 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def check_shares(**shares: float) -> None:
+    """Refuse options that must be shares between 0 and 1.
+
+    Examples
+    --------
+    >>> from pmlkit.cli.params import check_shares
+    >>> check_shares(precision=0.9)
+    """
+    for name, value in shares.items():
+        if not 0 < value < 1:
+            hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""
+            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")

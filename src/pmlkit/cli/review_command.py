@@ -13,7 +13,7 @@ from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
 from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, check_shares
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 
@@ -55,7 +55,7 @@ def review(
     """
     from pmlkit.cleaning.review import open_review
 
-    _check_shares(precision, confidence)
+    check_shares(precision=precision, confidence=confidence)
     if answers.exists() and answers.resolve() == file.resolve():
         raise Misuse("--answers is the table itself: choose another file.")
     table = load(file, reading, columns, keep_table=True)
@@ -65,13 +65,6 @@ def review(
         precision=precision, confidence=confidence, random_state=seed, host=host, port=port,
     )  # fmt: skip
     serve(server, answers, no_browser=no_browser)
-
-
-def _check_shares(precision: float, confidence: float) -> None:
-    for name, value in (("precision", precision), ("confidence", confidence)):
-        if not 0 < value < 1:
-            hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""
-            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")
 
 
 def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pmlkit._arrays import without_cells
 from pmlkit._typing import CSR, Features
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG, code, find_cells, fingerprint, settled
 from pmlkit.cleaning.review.store import AnswerStore
@@ -72,11 +73,11 @@ def apply_review(
     verdict = {cell: settled(codes, "latest") for cell, codes in said.items()}
     called_wrong = {cell for cell, answer in verdict.items() if answer == WRONG}
     certified = {cell for cell in certificate.get("cells", ()) if verdict.get(cell) != RIGHT} - called_wrong
-    kept = np.ones(Y.nnz, dtype=np.uint8)
-    kept[sorted(called_wrong | certified)] = 0
-    cleaned = type(Y)((kept, Y.indices.copy(), Y.indptr.copy()), shape=Y.shape)
-    cleaned.eliminate_zeros()
-    return Applied(cleaned, len(standing), len(called_wrong), len(certified), str(certificate.get("promise", "")))
+    removed = np.zeros(Y.nnz, dtype=bool)
+    removed[sorted(called_wrong | certified)] = True
+    return Applied(
+        without_cells(Y, removed), len(standing), len(called_wrong), len(certified), str(certificate.get("promise", ""))
+    )
 
 
 def stored_certificate(store: AnswerStore) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
+from pmlkit._arrays import without_cells
 from pmlkit._spreadsheets import guarded
+from pmlkit._typing import CSR
 from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.exceptions import DataError
 
@@ -67,21 +68,17 @@ class Outputs:
             return self._report(), "report.html", "text/html; charset=utf-8"
         raise DataError(f"There is no file {what[:40]!r}.")
 
-    def cleaned(self) -> sparse.csr_array:
+    def cleaned(self) -> CSR:
         """Return the candidates without what was certified or called wrong."""
-        Y = self.audit.result.Y
-        kept = sparse.csr_array(((~self.audit.removed).astype(np.uint8), Y.indices.copy(), Y.indptr.copy()), Y.shape)
-        kept.eliminate_zeros()
-        return kept
+        return without_cells(self.audit.result.Y, self.audit.removed)
 
     def answers(self) -> bytes:
-        """Return every entry of the log as CSV, those that were taken back included."""
-        undone = {event.undoes for event in self.store.events() if event.action == "undo"}
+        """Return the answers about candidates that stand, as CSV."""
         table = self.audit.fingerprint
         lines = [
             (e.row, self._name(int(e.row or 0)), e.label, e.answer, e.who, e.at, e.kind, e.seconds, table)
-            for e in self.store.events()
-            if e.action == "answer" and e.seq not in undone and e.kind != "missing"
+            for e in self.store.standing()
+            if e.kind != "missing"
         ]
         return _csv(("row", "id", "label", "answer", "who", "when", "kind", "seconds", "table"), lines)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmlkit.cleaning.audit import Audit, Question
-from pmlkit.cleaning.audit.answers import WORDS
+from pmlkit.cleaning.audit.answers import WORDS, find_cells
 from pmlkit.cleaning.review.applied import keep_certificate
 from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.outputs import Outputs, similar_names
@@ -95,6 +95,7 @@ class Review:
         self._label_number = {name: k for k, name in enumerate(result.label_names)}
         self._check_settings()
         self._sync()
+        self._keep_certificate()
 
     # Requests of the page: each takes who asks and what was sent, and returns plain data.
 
@@ -355,6 +356,13 @@ class Review:
         if chosen:
             self.store.append(chosen)
         self._sync()
+        self._keep_certificate()
+
+    def _keep_certificate(self) -> None:
+        """Store what is certified now: an answer that was taken back may have taken the certificate back, too."""
+        certificate = self.audit.certificate
+        cells = () if certificate is None else certificate.cells.tolist()
+        keep_certificate(self.store, cells, "" if certificate is None else str(certificate))
 
     def _sync(self) -> None:
         """Tell the audit what is new in the store, by this process or another."""
@@ -470,9 +478,6 @@ class Review:
         is_old = self._facts is None or (self._facts[0] != self._seq and now - self._facts[1] >= _ESTIMATE_SECONDS)
         if self._facts is None or is_old:
             found = estimates(self.audit)
-            certificate = self.audit.certificate
-            cells = () if certificate is None else certificate.cells.tolist()
-            keep_certificate(self.store, cells, "" if certificate is None else str(certificate))
             # Estimates may take a while with a million candidates: then they are made less often.
             self._facts = self._seq, now + 5 * (time.monotonic() - now), found
         learning = None
@@ -513,9 +518,8 @@ class Review:
         number = self._label_number.get(label or "")
         if row is None or number is None or not 0 <= row < Y.shape[0]:
             return None
-        start, stop = int(Y.indptr[row]), int(Y.indptr[row + 1])
-        place = start + int(np.searchsorted(Y.indices[start:stop], number))
-        return place if place < stop and Y.indices[place] == number else None
+        cell = int(find_cells(Y, np.array([row]), np.array([number]))[0])
+        return cell if cell >= 0 else None
 
     def _asked(self, cell: int, kind: str) -> tuple[int, str, Any, int, str]:
         row = int(self.result.rows[cell])
