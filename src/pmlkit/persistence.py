@@ -2,6 +2,7 @@
 
 import io
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pmlkit._files import check_target, replacing
 from pmlkit.exceptions import DataError
 from pmlkit.methods.base import writing_model_file
 
-__all__ = ["dumps", "load", "loads", "save"]
+__all__ = ["dumps", "is_model_file", "load", "loads", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -71,6 +72,22 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
         raise DataError(f"{source} is not a file.")
     with source.open("rb") as stream:
         return _load(stream, str(source), trusted)
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is a model that `save` wrote; its content is not checked.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import is_model_file
+    >>> is_model_file("posts.csv")
+    False
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "schema.json" in archive.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
 
 
 def dumps(model: Any) -> bytes:

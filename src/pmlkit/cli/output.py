@@ -13,6 +13,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._words import printable
+
 __all__ = [
     "ERR",
     "OUT",
@@ -30,24 +32,6 @@ __all__ = [
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
-
-
-def printable(text: object) -> str:
-    r"""Return a text that cannot steer the terminal: one line, without control characters.
-
-    Parameters
-    ----------
-    text : object
-        Whatever came from a file or a library.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import printable
-    >>> printable("a\n b\x1b[31m[red]")
-    'a b[31m[red]'
-    """
-    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
-    return " ".join(words.split())
 
 
 def printable_lines(text: str) -> str:

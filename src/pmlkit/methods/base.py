@@ -24,6 +24,7 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._warnings import one_of_each_warning
 from pmlkit.methods import labels
 from pmlkit.methods.calibration import calibrated, fit_curve
+from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
@@ -197,6 +198,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
+        self.training_record_ = training_record(
+            Y_used[has_candidates], learned.scores[has_candidates] if self._cross_fits else None
+        )
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
         if learned.objective is not None:
@@ -297,6 +301,28 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         best = np.argsort(-scores, axis=1, kind="stable")[:, : int(k)]
         names = ranked_names(self.label_names_[best], self._label_format["container"], like=X)
         return names, np.take_along_axis(scores, best, axis=1)
+
+    def card(self) -> str:
+        """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
+
+        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
+        equal fits.
+
+        Examples
+        --------
+        >>> from pmlkit import MLkNN
+        >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["a", "b"]])
+        >>> print(model.card())  # doctest: +ELLIPSIS
+        # Model card: MLkNN
+        ...
+        | rows | 3 |
+        | features | 1 |
+        | labels | 2 |
+        | candidates | 4: 1.33 per row, 66.7 % of the cells |
+        ...
+        """
+        check_is_fitted(self)
+        return card_text(self)
 
     @property
     def _is_binary(self) -> bool:
