@@ -66,6 +66,17 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
     ------
     DataError
         If the file is damaged, is not a model, or holds a type that is not trusted.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.persistence import load, save
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, pathlib.Path(folder, "model.skops"))
+    ...     load(pathlib.Path(folder, "model.skops"))
+    MLkNN(n_neighbors=1)
     """
     source = Path(path)
     if not source.is_file():
@@ -91,7 +102,16 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def dumps(model: Any) -> bytes:
-    """Return a fitted model as the bytes that `save` writes."""
+    """Return a fitted model as the bytes that `save` writes.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import dumps
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> isinstance(dumps(model), bytes)
+    True
+    """
     token = writing_model_file.set(True)
     try:
         data: bytes = skops.io.dumps(model)
@@ -101,7 +121,16 @@ def dumps(model: Any) -> bytes:
 
 
 def loads(data: bytes, *, trusted: Iterable[type | str] = ()) -> Any:
-    """Return the model in the bytes of `dumps`; see `load`."""
+    """Return the model in the bytes of `dumps`; see `load`.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import dumps, loads
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> loads(dumps(model)).predict([[2.0]])
+    [['b']]
+    """
     return _load(io.BytesIO(data), "the data", trusted)
 
 

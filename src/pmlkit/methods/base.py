@@ -61,6 +61,14 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import Learned
+    >>> learned = Learned(confidence=np.array([0.9, 0.2]), scores=np.array([[0.8, 0.3]]))
+    >>> learned.n_iter is None
+    True
     """
 
     confidence: FloatArray
@@ -70,7 +78,28 @@ class Learned:
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all methods that learn from candidate labels."""
+    """Base of all methods that learn from candidate labels.
+
+    Examples
+    --------
+    A method that scores every label by its frequency; ``docs/extending.md`` has one that learns.
+
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import BasePML, Learned
+    >>> class Frequency(BasePML):
+    ...     def __init__(self, *, threshold="cardinality"):
+    ...         self.threshold = threshold
+    ...
+    ...     def _fit(self, X, Y, progress):
+    ...         self.rate_ = Y.mean(axis=0)
+    ...         return Learned(confidence=self.rate_[Y.indices], scores=self._scores(X))
+    ...
+    ...     def _scores(self, X):
+    ...         return np.tile(self.rate_, (X.shape[0], 1))
+    >>> model = Frequency().fit([[0.0], [1.0], [2.0]], [["a", "b"], ["b"], ["b", "c"]])
+    >>> model.predict_top_k([[5.0]], 1)[0]
+    [['b']]
+    """
 
     threshold: str | float
 
