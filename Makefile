@@ -70,7 +70,6 @@ torture: $(STAMP)
 	timeout 1800 $(BIN)/python tests/torture/fuzz.py 1500
 
 bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
@@ -83,5 +82,5 @@ release-check: $(STAMP)
 # The versions of a development environment that worked: pip install -r requirements-dev.lock --editable . --no-deps
 lock: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --python $(BIN)/python pyproject.toml --extra dev --extra docs --extra bench --extra release \
+	$(BIN)/uv pip compile --quiet --python $(BIN)/python pyproject.toml --extra dev --extra docs --extra release \
 	  --no-header --no-annotate --no-emit-index-url --upgrade --output-file requirements-dev.lock

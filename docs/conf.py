@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 import cli_reference
+import reproduction_page
 from docutils import nodes
 from latex2mathml.converter import convert
 
@@ -102,6 +103,7 @@ def _make_pages(app: Any) -> None:
     """Write the pages that are made from code and committed results."""
     folder = HERE / "generated"
     folder.mkdir(exist_ok=True)
+    reproduction_page.write(folder)
     (folder / "cli-options.md").write_text(cli_reference.reference(), encoding="utf-8")
 
 

@@ -28,11 +28,15 @@ def from_docs(name):
 
 pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
 _OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
+OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("page", ["start.md", "clean-your-tags.md", "bring-your-own-model.md"])
+@pytest.mark.parametrize("page", ["start.md", "clean-your-tags.md", "bring-your-own-model.md", *OTHERS])
 def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
+    if page == "coming-from.md":
+        pytest.importorskip("cleanlab")
+        pytest.importorskip("skmultilearn")
     checker = doctest.OutputChecker()
     n_shown = 0
     for block, expected, got in pages.run_page(page, tmp_path):
@@ -57,6 +61,20 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
     sys.modules.pop("mine", None)
+
+
+def test_the_few_lines_of_clear_pml_leave_one_row_out():
+    ((_, code),) = [(language, block) for language, block in pages.blocks("how-clear-pml-works.md") if "def " in block]
+    names = {}
+    exec(compile(code, "page", "exec"), names)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(25, 3)), (rng.random(25) < 0.4).astype(float)
+    K = X @ X.T
+    score, chance = names["chance_that_it_is_true"](K, y, 2.0, 0.1)
+    others = np.arange(25) != 7
+    coefficients = np.linalg.solve(K[np.ix_(others, others)] + 2.0 * np.eye(24), y[others] - y.mean())
+    np.testing.assert_allclose(score[7], y.mean() + K[7, others] @ coefficients)
+    assert ((chance >= 0) & (chance <= 1)).all()
 
 
 def test_the_confidence_step_of_the_page_is_that_of_the_method():
