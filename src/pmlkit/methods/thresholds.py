@@ -26,14 +26,7 @@ THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, N
 
 @dataclass(frozen=True)
 class LabelRule:
-    """A fitted threshold.
-
-    Attributes
-    ----------
-    weights : array of shape (n_labels,)
-    offset : float
-    at_least_one : bool
-    """
+    """A fitted threshold."""
 
     weights: FloatArray
     offset: float
@@ -46,17 +39,7 @@ class LabelRule:
         return np.asarray(scores - (scores @ self.weights + self.offset)[:, None])
 
     def label_sets(self, scores: FloatArray) -> BoolArray:
-        """Return the predicted label sets as an indicator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pmlkit.methods.thresholds import LabelRule
-        >>> rule = LabelRule(np.zeros(3), 0.5, at_least_one=True)
-        >>> rule.label_sets(np.array([[0.1, 0.3, 0.2], [0.6, 0.7, 0.0]])).astype(int)
-        array([[0, 1, 0],
-               [1, 1, 0]])
-        """
+        """Return the predicted label sets as an indicator."""
         given = self.margin(scores) >= 0
         # With a single label, "at least one" would always predict it.
         if self.at_least_one and scores.shape[1] > 1:
