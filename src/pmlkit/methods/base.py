@@ -24,6 +24,7 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._warnings import one_of_each_warning
 from pmlkit.methods import labels
 from pmlkit.methods.calibration import calibrated, fit_curve
+from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
@@ -60,6 +61,14 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import Learned
+    >>> learned = Learned(confidence=np.array([0.9, 0.2]), scores=np.array([[0.8, 0.3]]))
+    >>> learned.n_iter is None
+    True
     """
 
     confidence: FloatArray
@@ -69,7 +78,28 @@ class Learned:
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all methods that learn from candidate labels."""
+    """Base of all methods that learn from candidate labels.
+
+    Examples
+    --------
+    A method that scores every label by its frequency; ``docs/extending.md`` has one that learns.
+
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import BasePML, Learned
+    >>> class Frequency(BasePML):
+    ...     def __init__(self, *, threshold="cardinality"):
+    ...         self.threshold = threshold
+    ...
+    ...     def _fit(self, X, Y, progress):
+    ...         self.rate_ = Y.mean(axis=0)
+    ...         return Learned(confidence=self.rate_[Y.indices], scores=self._scores(X))
+    ...
+    ...     def _scores(self, X):
+    ...         return np.tile(self.rate_, (X.shape[0], 1))
+    >>> model = Frequency().fit([[0.0], [1.0], [2.0]], [["a", "b"], ["b"], ["b", "c"]])
+    >>> model.predict_top_k([[5.0]], 1)[0]
+    [['b']]
+    """
 
     threshold: str | float
 
@@ -197,6 +227,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
+        self.training_record_ = training_record(
+            Y_used[has_candidates], learned.scores[has_candidates] if self._cross_fits else None
+        )
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
         if learned.objective is not None:
@@ -297,6 +330,28 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         best = np.argsort(-scores, axis=1, kind="stable")[:, : int(k)]
         names = ranked_names(self.label_names_[best], self._label_format["container"], like=X)
         return names, np.take_along_axis(scores, best, axis=1)
+
+    def card(self) -> str:
+        """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
+
+        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
+        equal fits.
+
+        Examples
+        --------
+        >>> from pmlkit import MLkNN
+        >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["a", "b"]])
+        >>> print(model.card())  # doctest: +ELLIPSIS
+        # Model card: MLkNN
+        ...
+        | rows | 3 |
+        | features | 1 |
+        | labels | 2 |
+        | candidates | 4: 1.33 per row, 66.7 % of the cells |
+        ...
+        """
+        check_is_fitted(self)
+        return card_text(self)
 
     @property
     def _is_binary(self) -> bool:

@@ -48,7 +48,14 @@ def check_pml_estimator(estimator: Any) -> None:
 
 
 def pml_checks() -> list[Check]:
-    """Return the checks, each a function of an unfitted estimator, for use with pytest's parametrize."""
+    """Return the checks, each a function of an unfitted estimator, for use with pytest's parametrize.
+
+    Examples
+    --------
+    >>> from pmlkit import MLkNN
+    >>> from pmlkit.testing import pml_checks
+    >>> pml_checks()[0](MLkNN())
+    """
     return [
         check_confidences_on_candidates,
         check_inputs_untouched,
