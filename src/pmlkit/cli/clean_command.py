@@ -15,10 +15,8 @@ from pmlkit._files import replacing, together
 from pmlkit._spreadsheets import guarded
 from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.models import MethodParams, build_model, follow
 from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, MethodParams, build_model, check_output, follow
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError

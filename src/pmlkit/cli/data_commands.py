@@ -9,8 +9,7 @@ from rich.text import Text
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse, spell
 from pmlkit.cli.output import emit, fact_table, heading, number, plain_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, check_output
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import FORMAT_NAMES, Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError

@@ -15,11 +15,18 @@ from pmlkit._files import replacing
 from pmlkit._spreadsheets import guarded
 from pmlkit._words import counted
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.metric_tables import listing
-from pmlkit.cli.models import MethodName, MethodParams, ModelFile, build_model, follow, load_model
-from pmlkit.cli.output import emit, fact_table, heading, printable, quoted, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quoted, say
+from pmlkit.cli.params import (
+    Common,
+    Force,
+    MethodName,
+    MethodParams,
+    ModelFile,
+    build_model,
+    check_output,
+    follow,
+    load_model,
+)
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load, open_table
 from pmlkit.exceptions import DataError

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.io import savemat
 
 from pmlkit.data import read
-from pmlkit.data.files.mat5 import list_variables
+from pmlkit.data.files.mat import list_variables
 from pmlkit.exceptions import DataError
 
 X = np.array([[0.5, 1, 2], [3, 4, 5], [6, 7, 8], [9, 1, 1]])

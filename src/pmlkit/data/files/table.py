@@ -18,9 +18,21 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted, did_you_mean
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
-from pmlkit.data.files.base import TableFile, parse_numbers
-from pmlkit.data.files.columns import own_layout, read_ids, to_dataset
+from pmlkit.data.files.base import (
+    FEATURE_PREFIX,
+    LABEL_PREFIX,
+    TRUTH_PREFIX,
+    Names,
+    TableFile,
+    as_names,
+    check_column,
+    excerpt,
+    label_key,
+    parse_numbers,
+    select,
+)
 from pmlkit.data.files.common import Missing
+from pmlkit.data.files.datasets import own_layout, read_ids, to_dataset
 from pmlkit.data.files.features import (
     FeatureColumns,
     TableReader,
@@ -29,8 +41,6 @@ from pmlkit.data.files.features import (
     find_identifier,
 )
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
-from pmlkit.data.files.names import Names, as_names, check_column, excerpt, select
-from pmlkit.data.files.own_columns import FEATURE_PREFIX, LABEL_PREFIX, TRUTH_PREFIX, label_key
 from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
 from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images
 from pmlkit.exceptions import DataError
