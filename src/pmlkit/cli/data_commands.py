@@ -26,7 +26,9 @@ _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 OutputFile = Annotated[
     Path,
     typer.Argument(
-        metavar="OUT", help="Where to write; the ending says in which format (.npz keeps all).", show_default=False
+        metavar="OUT",
+        help="The file to write; its ending selects the format (.npz keeps everything).",
+        show_default=False,
     ),
 ]
 

@@ -66,7 +66,9 @@ def fit(
     param: MethodParams = None,
     merge_labels: Annotated[
         bool,
-        typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
+        typer.Option(
+            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
+        ),
     ] = False,
     force: Force = False,
 ) -> None:
@@ -155,11 +157,11 @@ def predict(
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Give the labels whose score reaches this, instead of the model's own choice."),
+        typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Give every row of a file its labels, or the labels' scores.
+    """Predict the labels of every row of a file, or the labels' scores.
 
     New rows need no labels: of a table, the columns that the model was fitted on are taken.
     """

@@ -78,7 +78,7 @@ MethodParams = Annotated[
         "--param",
         "-p",
         metavar="KEY=VALUE",
-        help="A parameter of the method, as often as needed; `pmlkit methods NAME` lists them.",
+        help="A parameter of the method, repeatable; `pmlkit methods NAME` lists them.",
     ),
 ]
 

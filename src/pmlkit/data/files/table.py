@@ -85,7 +85,7 @@ def open_table(
         The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
         stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
     sep : str, optional
-        Between the labels of a set; by default found out.
+        Separator of the labels in a cell; by default detected.
     text, categories, numbers : str or list of str, optional
         The feature columns. By default those that look like texts, categories or numbers are taken.
     images : (column, folder), optional
