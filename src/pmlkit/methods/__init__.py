@@ -19,6 +19,7 @@ from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.nlr import NLR
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
+from pmlkit.methods.pml_lenfn import PMLLENFN
 from pmlkit.methods.pml_lfc import PMLLFC
 from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 from pmlkit.methods.schirn import Schirn
@@ -31,6 +32,7 @@ __all__ = [
     "NLR",
     "PMLFP",
     "PMLLC",
+    "PMLLENFN",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
@@ -70,6 +72,7 @@ METHODS: tuple[type[BasePML], ...] = (
     CleanlabFilter,
     UPML,
     NLR,
+    PMLLENFN,
     Schirn,
 )
 _NEEDS: dict[type[BasePML], str] = {CleanlabFilter: "cleanlab"}
