@@ -27,6 +27,7 @@ from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
 from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.in_blocks import LearnedBlocks
+from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
@@ -73,6 +74,14 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import Learned
+    >>> learned = Learned(confidence=np.array([0.9, 0.2]), scores=np.array([[0.8, 0.3]]))
+    >>> learned.n_iter is None
+    True
     """
 
     confidence: FloatArray
@@ -82,7 +91,28 @@ class Learned:
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all methods that learn from candidate labels."""
+    """Base of all methods that learn from candidate labels.
+
+    Examples
+    --------
+    A method that scores every label by its frequency; ``docs/extending.md`` has one that learns.
+
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import BasePML, Learned
+    >>> class Frequency(BasePML):
+    ...     def __init__(self, *, threshold="cardinality"):
+    ...         self.threshold = threshold
+    ...
+    ...     def _fit(self, X, Y, progress):
+    ...         self.rate_ = Y.mean(axis=0)
+    ...         return Learned(confidence=self.rate_[Y.indices], scores=self._scores(X))
+    ...
+    ...     def _scores(self, X):
+    ...         return np.tile(self.rate_, (X.shape[0], 1))
+    >>> model = Frequency().fit([[0.0], [1.0], [2.0]], [["a", "b"], ["b"], ["b", "c"]])
+    >>> model.predict_top_k([[5.0]], 1)[0]
+    [['b']]
+    """
 
     threshold: str | float
 
@@ -210,6 +240,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores
+        self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
         self._keep_trace(learned)
 
     def _fit_row_blocks(self, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
@@ -246,6 +277,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.out_of_fold_scores_ = rows.lazy(
                 in_blocks.single_precision, learned.scores, width=rows.n_labels, dtype=np.float32
             )
+        self.training_record_ = training_record(learned.sample[1], learned.sample[0] if self._cross_fits else None)
         self._keep_trace(learned)
         rows.engine.finish()
 
@@ -372,6 +404,30 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         ]
         best, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return ranked_names(self.label_names_[best], self._label_format["container"], like=X), scores
+
+    def card(self) -> str:
+        """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
+
+        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
+        equal fits.
+
+        Examples
+        --------
+        >>> from pmlkit import MLkNN
+        >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["a", "b"]])
+        >>> print(model.card())  # doctest: +ELLIPSIS
+        # Model card: MLkNN
+        ...
+        | rows | 3 |
+        | features | 1 |
+        | labels | 2 |
+        | candidates | 4: 1.33 per row, 66.7 % of the cells |
+        ...
+        """
+        check_is_fitted(self)
+        if not sparse.issparse(getattr(self, "label_confidence_", None)):
+            raise ValueError("A model that was fitted to blocks has no card yet: its confidences are not in memory.")
+        return card_text(self)
 
     @property
     def _is_binary(self) -> bool:
