@@ -10,16 +10,7 @@ _GUARDED = re.compile(r"''*[=+\-@\t\r]")
 
 
 def guarded(cell: Any) -> Any:
-    """Return a cell with an apostrophe before a text that begins like a formula; numbers stay as they are.
-
-    Examples
-    --------
-    >>> from pmlkit._spreadsheets import guarded, unguarded
-    >>> guarded("=1+1"), guarded("-0.5"), guarded(-3), guarded("sky")
-    ("'=1+1", '-0.5', -3, 'sky')
-    >>> unguarded(guarded("@home")), unguarded("-0.5"), unguarded("'s")
-    ('@home', '-0.5', "'s")
-    """
+    """Return a cell with an apostrophe before a text that begins like a formula; numbers stay as they are."""
     if not isinstance(cell, str) or not _FORMULA.match(cell):
         return cell
     try:

@@ -1,28 +1,15 @@
-"""Words that people type and read: which one was meant, and one or many."""
+"""Words that people type and read: which one was meant, one or many, and nothing but text."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["counted", "did_you_mean", "letters"]
+__all__ = ["counted", "did_you_mean", "letters", "printable"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the start of the next sentence, `` Did you mean 'x'?``, or nothing.
 
-    Parameters
-    ----------
-    word : str
-        What was typed.
-    known : iterable of str
-        What is allowed.
-
-    Examples
-    --------
-    >>> from pmlkit._words import did_you_mean
-    >>> did_you_mean("PMLFC", ["MLkNN", "PMLLFC"])
-    " Did you mean 'PMLLFC'?"
-    >>> did_you_mean("zebra", ["MLkNN", "PMLLFC"])
-    ''
+    `word`: what was typed. `known`: what is allowed.
     """
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1)
@@ -30,32 +17,31 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def letters(name: str) -> str:
-    """Return a name without what people type in different ways: case, hyphens and underscores.
-
-    Examples
-    --------
-    >>> from pmlkit._words import letters
-    >>> letters("PML-LFC") == letters("pml_lfc")
-    True
-    """
+    """Return a name without what people type in different ways: case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
     """Return a number and the noun that fits it.
 
+    `many`: the noun for any other number; by default with an s.
+    """
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
+
+
+def printable(text: object) -> str:
+    r"""Return a text that cannot steer the terminal: one line, without control characters.
+
     Parameters
     ----------
-    number : int
-    what : str
-        The noun for one.
-    many : str, optional
-        The noun for any other number; by default with an s.
+    text : object
+        Whatever came from a file or a library.
 
     Examples
     --------
-    >>> from pmlkit._words import counted
-    >>> counted(1, "label"), counted(2300, "label"), counted(0, "category", "categories")
-    ('1 label', '2,300 labels', '0 categories')
+    >>> from pmlkit._words import printable
+    >>> printable("a\n b\x1b[31m[red]")
+    'a b[31m[red]'
     """
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
+    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
+    return " ".join(words.split())

@@ -67,7 +67,11 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
     (
         info,
         _DATA,
-        ("pmlkit info pmlkit-demo/demo.npz", "pmlkit info posts.csv --labels tags --sep ';' --option id=post_id"),
+        (
+            "pmlkit info pmlkit-demo/demo.npz",
+            "pmlkit info posts.csv --labels tags --sep ';' --option id=post_id",
+            "pmlkit info model.skops",
+        ),
     ),
     (
         convert,

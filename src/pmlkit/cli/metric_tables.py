@@ -15,15 +15,7 @@ __all__ = ["comparison", "listing"]
 def comparison(results: Mapping[str, Mapping[str, float]], metrics: Sequence[MetricInfo]) -> Table:
     """Return a table of methods by metrics, the best value of each in bold.
 
-    Parameters
-    ----------
-    results : mapping of method name to metrics
-    metrics : sequence of MetricInfo
-        The columns.
-
-    Returns
-    -------
-    table : rich.table.Table
+    `metrics`: the columns.
     """
     table = plain_table(
         "method", *(f"{metric.short} {metric.arrow}" for metric in metrics), right=range(1, len(metrics) + 1)

@@ -13,6 +13,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._words import printable
+
 __all__ = [
     "ERR",
     "OUT",
@@ -32,59 +34,20 @@ OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
-def printable(text: object) -> str:
-    r"""Return a text that cannot steer the terminal: one line, without control characters.
-
-    Parameters
-    ----------
-    text : object
-        Whatever came from a file or a library.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import printable
-    >>> printable("a\n b\x1b[31m[red]")
-    'a b[31m[red]'
-    """
-    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
-    return " ".join(words.split())
-
-
 def printable_lines(text: str) -> str:
-    r"""Return a text of several lines without the control characters that could steer the terminal.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import printable_lines
-    >>> printable_lines("a\tb\x1b[31m\n  c")
-    'a\tb[31m\n  c'
-    """
+    """Return a text of several lines without the control characters that could steer the terminal."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())
 
 
 def quoted(names: Iterable[object], limit: int = 12) -> str:
-    """Return the first names in quotes, and how many more there are.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import quoted
-    >>> quoted(["a", "b", "c"], limit=2)
-    "'a', 'b' and 1 more"
-    """
+    """Return the first names in quotes, and how many more there are."""
     items = list(names)
     shown = ", ".join(repr(str(name)) for name in items[:limit])
     return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
 
 
 def number(value: Any) -> str:
-    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import number
-    >>> number(12345), number(0.5), number(None), number(float("nan"))
-    ('12,345', '0.500', '–', '–')
-    """
+    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"

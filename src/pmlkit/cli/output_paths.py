@@ -12,27 +12,8 @@ __all__ = ["check_output"]
 def check_output(target: Path, *inputs: Path, force: bool) -> None:
     """Refuse an output that cannot be written, or that is an input, before the work begins.
 
-    Parameters
-    ----------
-    target : path
-        Where a result is to be written.
-    *inputs : path
-        The files that are read; they are safe from ``--force``, too.
-    force : bool
-        Whether another file that is there may be replaced.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.cli.output_paths import check_output
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = pathlib.Path(folder, "table.csv")
-    ...     _ = table.write_text("a")
-    ...     try:
-    ...         check_output(table, table, force=True)
-    ...     except Exception as error:
-    ...         print(type(error).__name__)
-    Misuse
+    `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
+    `force`: whether another file that is there may be replaced.
     """
     side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
     for source in (*inputs, *side_files):

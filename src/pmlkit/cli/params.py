@@ -53,12 +53,7 @@ class Common:
 def key_values(words: Iterable[str], option: str) -> dict[str, str]:
     """Split words at their first ``=``.
 
-    Parameters
-    ----------
-    words : iterable of str
-        What was typed, such as ``alpha=10``.
-    option : str
-        The option they were given to, for the error message.
+    `words`: what was typed, such as ``alpha=10``. `option`: the option they were given to, for the error message.
 
     Examples
     --------
@@ -79,14 +74,7 @@ def key_values(words: Iterable[str], option: str) -> dict[str, str]:
 
 
 def literal(text: str) -> bool | int | float | str | None:
-    """Return what a typed value means: a number, true, false, none, or else the text itself.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.params import literal
-    >>> literal("10"), literal("1e-4"), literal("True"), literal("none"), literal("unit")
-    (10, 0.0001, True, None, 'unit')
-    """
+    """Return what a typed value means: a number, true, false, none, or else the text itself."""
     words: dict[str, bool | None] = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -101,15 +89,8 @@ def literal(text: str) -> bool | int | float | str | None:
 def expand(function: Callable[..., None]) -> Callable[..., None]:
     """Return a command as typer wants it: a parameter that is a dataclass becomes one option per field.
 
-    Parameters
-    ----------
-    function : callable
-        A command whose annotations may be dataclasses with `typer.Option` in their fields.
-
-    Returns
-    -------
-    command : callable
-        The same command with a flat signature.
+    `function`: a command whose annotations may be dataclasses with `typer.Option` in their fields. Returns: the same
+    command with a flat signature.
     """
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}

@@ -18,19 +18,7 @@ _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 class Watch:
     """Show how far a task is, once it has run for two seconds; use it as a context manager.
 
-    Parameters
-    ----------
-    what : str
-        What is being done, in a word or two.
-    total : int, optional
-        Of how many steps; without it only the time is shown.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.progress import Watch
-    >>> with Watch("counting", total=3) as watch:
-    ...     for _ in range(3):
-    ...         watch.advance()
+    `total`: of how many steps; without it only the time is shown.
     """
 
     def __init__(self, what: str, total: int | None = None) -> None:

@@ -232,15 +232,8 @@ def load(
 ) -> "Table | PMLDataset":
     """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
 
-    Parameters
-    ----------
-    path : path
-    reading, columns : Reading, Columns
-        The options.
-    merge_labels : bool, default=False
-        See `pmlkit.open_table`.
-    keep_table : bool, default=False
-        Open tables of numbers as tables, too, so that they can be written again.
+    `reading`, `columns`: the options. `merge_labels`: see `pmlkit.open_table`. `keep_table`: open tables of numbers as
+    tables, too, so that they can be written again.
     """
     from pmlkit.data import read
     from pmlkit.data.files.registry import TABLE_FORMATS, find_format

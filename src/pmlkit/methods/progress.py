@@ -25,14 +25,8 @@ __all__ = ["CallbackSupportMixin", "FitProgress", "Progress", "with_callbacks"]
 class Progress:
     """Tell an estimator's callbacks that its fit begins, advances and ends.
 
-    Parameters
-    ----------
-    estimator : object
-        The estimator being fitted.
-    n_tasks : int
-        Largest number of calls of :meth:`step`.
-    X, y : object
-        The training data, passed on to callbacks that ask for it.
+    `n_tasks`: largest number of calls of :meth:`step`. `X`, `y`: the training data, passed on to callbacks that ask for
+    it.
     """
 
     def __init__(self, estimator: Any, n_tasks: int, X: Any, y: Any) -> None:

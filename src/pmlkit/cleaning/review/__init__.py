@@ -52,6 +52,19 @@ def open_review(
         Of the certificate, see `CleaningResult.audit`.
     host, port
         Where to listen; port 0 takes any free one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> from pmlkit.cleaning.review import open_review
+    >>> strips = load_digit_strips(100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     server = open_review(clean(strips.X, strips.Y), pathlib.Path(folder, "a.sqlite"), title="Digits")
+    ...     print(len(server.answers))
+    ...     server.close()
+    0
     """
     for needed in ("starlette", "uvicorn"):
         optional_import(needed)

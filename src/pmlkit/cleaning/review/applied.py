@@ -39,6 +39,13 @@ class Applied:
         Label names that a person replaced by others.
     promise : str
         What the certificate says; empty without one.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.review import Applied
+    >>> from pmlkit.data import load_digit_strips
+    >>> Applied(load_digit_strips(10).Y, n_answers=20, n_called_wrong=12, n_certified=0, promise="")
+    Applied(n_answers=20, n_called_wrong=12, n_certified=0, promise='')
     """
 
     Y: CSR = field(repr=False)
@@ -63,6 +70,22 @@ def apply_review(
         The rows, candidates and label names that were reviewed.
     check : bool, default=True
         Refuse a store whose answers are about other data.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.cleaning.review import AnswerStore, apply_review
+    >>> from pmlkit.cleaning.review.store import Event
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(100)
+    >>> row, label = 0, strips.label_names[strips.Y.indices[0]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "a.sqlite")
+    ...     with AnswerStore(path) as store:
+    ...         _ = store.append([Event("ann", "answer", "audit", row=row, label=label, answer="wrong")])
+    ...     applied = apply_review(path, strips.X, strips.Y, strips.label_names, check=False)
+    >>> applied.n_called_wrong, strips.Y.nnz - applied.Y.nnz
+    (1, 1)
     """
     if not Path(path).is_file():
         raise DataError(f"There is no file {str(path)!r}: give the store of a review.")

@@ -24,15 +24,8 @@ _BOOLEANS = {"true": 1.0, "false": 0.0}
 class TableFile(ABC):
     """A parsed file that keeps everything, so that it can be written again as it was.
 
-    Attributes
-    ----------
-    columns : list of str
-        Their names, in the order of the file.
-    n_rows : int
-    decimal_comma : bool
-        Whether ``1,5`` may be a number.
-    is_untyped : bool
-        Whether all cells are texts, so that an identifier may be a number, too.
+    `columns`: their names, in the order of the file. `decimal_comma`: whether ``1,5`` may be a number. `is_untyped`:
+    whether all cells are texts, so that an identifier may be a number, too.
     """
 
     columns: list[str]
@@ -70,16 +63,8 @@ class TableFile(ABC):
 def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = False, start: int = 0) -> FloatArray:
     """Return cells as numbers: NaN where empty, 1 and 0 for a column of true and false.
 
-    Parameters
-    ----------
-    values : sequence
-        Texts or numbers.
-    name : str
-        The column, for messages.
-    decimal_comma : bool, default=False
-        Whether ``1,5`` is a number, too.
-    start : int, default=0
-        The row of the first value, for messages.
+    `values`: texts or numbers. `name`: the column, for messages. `decimal_comma`: whether ``1,5`` is a number, too.
+    `start`: the row of the first value, for messages.
 
     Examples
     --------

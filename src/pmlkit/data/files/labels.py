@@ -41,20 +41,11 @@ _PRESENT = {absent: present for present, absent in _ABSENT.items()}
 class LabelColumns:
     """The labels of a table's rows, and where they stand in it.
 
-    Attributes
-    ----------
-    Y : CSR array of shape (n_rows, n_labels)
-    names : tuple of str
-    columns : tuple of str
-        The label columns of the table.
-    cells : mapping of str to sequence
-        The label columns as they were read.
-    sep : str or None
-        Between the labels of a set; None for columns of 0/1 and for lists.
-    is_set : bool
-        Whether one column holds sets of labels.
-    merged : mapping of str to str
-        Names that were taken for another one.
+    - `columns`: the label columns of the table.
+    - `cells`: the label columns as they were read.
+    - `sep`: between the labels of a set; None for columns of 0/1 and for lists.
+    - `is_set`: whether one column holds sets of labels.
+    - `merged`: names that were taken for another one.
     """
 
     Y: CSR
@@ -66,13 +57,7 @@ class LabelColumns:
     merged: Mapping[str, str]
 
     def edits(self, removed: BoolArray, added: Iterable[tuple[int, int]] = ()) -> Edits:
-        """Return the cells that change when some labels are removed or added.
-
-        Parameters
-        ----------
-        removed : array aligned with ``Y.data``
-        added : iterable of (row, label number)
-        """
+        """Return the cells that change when some labels are removed and some, as rows and numbers, are added."""
         cells = zip(row_of_cells(self.Y)[removed].tolist(), self.Y.indices[removed].tolist(), strict=True)
         if not self.is_set:
             changes: dict[str, dict[int, Any]] = {}
@@ -167,29 +152,12 @@ def _parse_list(text: str) -> list[Any]:
 
 
 def read_labels(file: TableFile, wanted: Names | None, *, sep: str | None = None, merge: bool = False) -> LabelColumns:
-    r"""Read the labels of a table.
+    """Read the labels of a table.
 
-    Parameters
-    ----------
-    file : TableFile
-    wanted : str or list of str
-        The one column of sets, or the columns of 0/1: names or glob patterns.
-    sep : str, optional
-        Between the labels of a set. By default ``;`` or, where no cell has one, the comma or bar that many have;
-        cells such as ``['a', 'b']`` are recognised, too.
-    merge : bool, default=False
-        Take names that differ only in case, blanks and hyphens for one, the most frequent spelling.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.files.delimited import DelimitedFile
-    >>> from pmlkit.data.files.labels import read_labels
-    >>> labels = read_labels(DelimitedFile(io.BytesIO(b"tags\na; b\nb\n")), "tags")
-    >>> labels.names, labels.Y.toarray().tolist()
-    (('a', 'b'), [[1, 1], [0, 1]])
-    >>> labels.edits(labels.Y.indices == 0)
-    {'tags': {0: 'b'}}
+    - `wanted`: the one column of sets, or the columns of 0/1: names or glob patterns.
+    - `sep`: between the labels of a set. By default ``;`` or, where no cell has one, the comma or bar that many have;
+      cells such as ``['a', 'b']`` are recognised, too.
+    - `merge`: take names that differ only in case, blanks and hyphens for one, the most frequent spelling.
     """
     columns = _find_columns(file, wanted)
     cells = file.cells(columns)
@@ -342,14 +310,7 @@ def _are_lists(texts: Sequence[str]) -> bool:
 
 
 def near_equal(names: Sequence[str]) -> list[list[str]]:
-    """Return groups of names that differ only in case, blanks, hyphens and underscores.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.labels import near_equal
-    >>> near_equal(["Sky", "sky ", "sea", "open-source", "Open Source"])
-    [['Sky', 'sky '], ['open-source', 'Open Source']]
-    """
+    """Return groups of names that differ only in case, blanks, hyphens and underscores."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(re.sub(r"[\s_-]+", "", name.casefold()), []).append(name)

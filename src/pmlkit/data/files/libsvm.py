@@ -167,14 +167,7 @@ def write_libsvm(
 ) -> None:
     """Write a first line ``n d q`` and rows with features and labels numbered from 0.
 
-    Parameters
-    ----------
-    dataset : PMLDataset
-        What to write. libsvm has room for one label block and for no names.
-    stream : binary file
-        Where to write.
-    labels : {"candidates", "truth"}, default="candidates"
-        Which labels.
+    `labels` ({"candidates", "truth"}): which labels.
 
     Examples
     --------

@@ -16,33 +16,13 @@ def find_label_xml(folder: Path, stem: str) -> Path | None:
     """Return the label file that belongs to the ARFF file called `stem`, or None.
 
     It has the same name; else, for a train, test or sparse cut, the name without that ending.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.data.files.mulan import find_label_xml
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pathlib.Path(folder, "tags.xml").touch()
-    ...     find_label_xml(pathlib.Path(folder), "tags-test").name
-    'tags.xml'
     """
     names = [stem, *(stem.removesuffix(cut) for cut in _CUTS if stem.lower().endswith(cut))]
     return next((path for name in names if (path := folder / f"{name}.xml").is_file()), None)
 
 
 def read_label_xml(path: Path) -> list[str]:
-    """Return the label names of a MULAN label file, nested ones too, in the order of the file.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.data.files.mulan import read_label_xml
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "tags.xml")
-    ...     _ = path.write_text('<labels><label name="red"/><label name="blue"/></labels>')
-    ...     read_label_xml(path)
-    ['red', 'blue']
-    """
+    """Return the label names of a MULAN label file, nested ones too, in the order of the file."""
     names: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:

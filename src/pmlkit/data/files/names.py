@@ -46,14 +46,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def select(names: Sequence[str], wanted: Names, what: str = "column", *, option: str | None = None) -> list[int]:
-    """Return the positions of the columns named, or matched by a glob pattern, in the order of the file.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.names import select
-    >>> select(["size", "tag_red", "tag_blue"], "tag_*")
-    [1, 2]
-    """
+    """Return the positions of the columns named, or matched by a glob pattern, in the order of the file."""
     positions = {name: j for j, name in enumerate(names)}
     chosen: set[int] = set()
     for item in as_names(wanted):

@@ -212,13 +212,6 @@ def _assemble(name: str, data: NDArray[Any], indices: NDArray[Any], indptr: NDAr
 def write_npz(dataset: PMLDataset, stream: BinaryIO) -> None:
     """Write an npz file, which carries all that a PMLDataset holds.
 
-    Parameters
-    ----------
-    dataset : PMLDataset
-        What to write.
-    stream : binary file
-        Where to write.
-
     Examples
     --------
     >>> import io

@@ -46,16 +46,11 @@ STANDARD_INPUT = "-"
 class Format:
     """How one kind of file is read and written.
 
-    Attributes
-    ----------
-    suffixes : tuple of str
-        Endings of file names.
-    table : str or None
-        The class that parses it as rows and columns, as ``module.Class`` of this package.
-    reader, writer : str or None
-        The functions that read and write a data set, as ``module.function``; a format with `table` needs no reader.
-    is_text : bool
-        Whether ``.gz`` and ``.bz2`` may be added on writing.
+    - `suffixes`: endings of file names.
+    - `table`: the class that parses it as rows and columns, as ``module.Class`` of this package.
+    - `reader`, `writer`: the functions that read and write a data set, as ``module.function``; a format with `table`
+      needs no reader.
+    - `is_text`: whether ``.gz`` and ``.bz2`` may be added on writing.
     """
 
     suffixes: tuple[str, ...]
@@ -100,20 +95,10 @@ def open_file(
 ) -> Iterator[Source]:
     """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
 
-    Parameters
-    ----------
-    path : path
-        The file, or ``-`` for standard input.
-    format : str, optional
-        By default found from what the file begins with and what it is called.
-    max_bytes : int, optional
-        How much memory compressed content may take, see `pmlkit.data.files.limits.allowed_bytes`.
-    notes : bool, default=True
-        Log where the two differ.
-
-    Yields
-    ------
-    source : Source
+    - `path`: the file, or ``-`` for standard input.
+    - `format`: by default found from what the file begins with and what it is called.
+    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.limits.allowed_bytes`.
+    - `notes`: log where the two differ.
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")

@@ -31,25 +31,7 @@ def read_embeddings(
 ) -> FloatArray:
     """Return a matrix with one row per row of the table, in the same order.
 
-    Parameters
-    ----------
-    source : path or array
-        ``.npy`` or ``.npz`` with one array (never unpickled), or Parquet with numeric columns or one column of lists.
-    n_rows : int
-        Rows of the table.
-    max_bytes : int, optional
-        How much memory its content may take, as in `pmlkit.data.read`.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import numpy as np
-    >>> from pmlkit.data.files.side_features import read_embeddings
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "e.npy")
-    ...     np.save(path, np.eye(3))
-    ...     read_embeddings(path, 3).shape
-    (3, 3)
+    `n_rows`: rows of the table. `max_bytes`: how much memory its content may take, as in `pmlkit.data.read`.
     """
     name = Path(source).name if isinstance(source, str | os.PathLike) else "embeddings"
     try:
@@ -106,18 +88,9 @@ def read_images(
 ) -> NDArray[np.uint8]:
     """Read one picture per row, made 48 x 48 pixels.
 
-    Parameters
-    ----------
-    folder : path
-    names : sequence
-        File names in it, texts or numbers. One that leads out of the folder, also by a link, is refused: whoever wrote
-        the table must not choose which files of yours are opened.
-    max_bytes : int, optional
-        How much memory the pixels of a picture may take, as in `pmlkit.data.read`.
-
-    Returns
-    -------
-    images : array of uint8 of shape (n_rows, 48, 48, 3)
+    - `names`: file names in it, texts or numbers. One that leads out of the folder, also by a link, is refused: whoever
+      wrote the table must not choose which files of yours are opened.
+    - `max_bytes`: how much memory the pixels of a picture may take, as in `pmlkit.data.read`.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -187,7 +187,7 @@ def _check_like(like: Any, side: str, named: Mapping[str, Sequence[str]], vector
 
 
 class Table:
-    """Rows of a file with features, labels and names; made by `open_table`.
+    r"""Rows of a file with features, labels and names; made by `open_table`.
 
     Attributes
     ----------
@@ -199,6 +199,17 @@ class Table:
     n_rows : int
     is_own : bool
         Whether pmlkit wrote the table, as a data set.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pmlkit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "posts.csv")
+    ...     _ = path.write_text("id,body,tags\n1,a red sky,sky;red\n2,a blue sky,sky\n")
+    ...     table = pmlkit.open_table(path, labels="tags", text="body")
+    ...     print(table.label_names, table.Y.toarray().tolist(), table.cells("body")[0])
+    ('red', 'sky') [[1, 1], [0, 1]] a red sky
     """
 
     def __init__(
