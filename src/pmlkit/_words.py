@@ -1,9 +1,9 @@
-"""Words that people type and read: which one was meant, and one or many."""
+"""Words that people type and read: which one was meant, one or many, and nothing but text."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["counted", "did_you_mean", "letters"]
+__all__ = ["counted", "did_you_mean", "letters", "printable"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -27,3 +27,21 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     `many`: the noun for any other number; by default with an s.
     """
     return f"{number:,} {what if number == 1 else many or what + 's'}"
+
+
+def printable(text: object) -> str:
+    r"""Return a text that cannot steer the terminal: one line, without control characters.
+
+    Parameters
+    ----------
+    text : object
+        Whatever came from a file or a library.
+
+    Examples
+    --------
+    >>> from pmlkit._words import printable
+    >>> printable("a\n b\x1b[31m[red]")
+    'a b[31m[red]'
+    """
+    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
+    return " ".join(words.split())

@@ -35,7 +35,7 @@ Noise = float | Literal["own"]
 
 
 class PlanError(ValueError):
-    """An error in a plan.
+    r"""An error in a plan.
 
     Parameters
     ----------
@@ -45,6 +45,14 @@ class PlanError(ValueError):
         Key of the plan that is wrong.
     word : str
         Word that is wrong, to find its line in a file.
+
+    Examples
+    --------
+    >>> from pmlkit.bench import parse_plan
+    >>> parse_plan('data = ["digit-strips"]\nmethods = ["MLkNN"]\nrepeats = 0')
+    Traceback (most recent call last):
+        ...
+    pmlkit.bench.plan_entries.PlanError: plan, line 3: repeats must be a whole number of at least 1 ...
     """
 
     def __init__(self, message: str, section: str = "", word: str = "") -> None:

@@ -45,6 +45,18 @@ class Report:
         Finished and failed cells of the store.
     summary : Summary or None
         Tables, ranks, comparisons, costs and failures behind the text; None for CSV.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import bench
+    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = pathlib.Path(folder, "results.sqlite")
+    ...     _ = bench.run(plan, store)
+    ...     found = bench.report(store, format="csv")
+    >>> found.n_cells, found.text.splitlines()[0].split(",")[:3]
+    (1, ['data', 'noise', 'ratio'])
     """
 
     text: str

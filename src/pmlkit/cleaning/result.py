@@ -50,6 +50,14 @@ class NoiseRates:
     per_label : DataFrame
         ``label``, ``candidates``, ``noise_rate``, ``low``, ``high`` and ``cannot_tell``, one line per label in their
         order. Where it cannot be told how many are false, the rates are NaN and ``cannot_tell`` says why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning import Estimate, NoiseRates
+    >>> rates = NoiseRates(Estimate(0.2, 0.1, 0.4), pd.DataFrame({"label": ["sky"], "noise_rate": [0.2]}))
+    >>> f"{rates.overall:.0%} of the labels are wrong, between {rates.overall.low:.0%} and {rates.overall.high:.0%}"
+    '20% of the labels are wrong, between 10% and 40%'
     """
 
     overall: Estimate

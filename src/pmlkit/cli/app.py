@@ -66,7 +66,11 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
     (
         info,
         _DATA,
-        ("pmlkit info pmlkit-demo/demo.npz", "pmlkit info posts.csv --labels tags --sep ';' --id post_id"),
+        (
+            "pmlkit info pmlkit-demo/demo.npz",
+            "pmlkit info posts.csv --labels tags --sep ';' --id post_id",
+            "pmlkit info model.skops",
+        ),
     ),
     (
         convert,

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pmlkit._metric_info import F1, FIVE, MetricInfo
+from pmlkit._words import printable
 
 __all__ = [
     "ERR",
@@ -34,15 +35,6 @@ __all__ = [
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
-
-
-def printable(text: object) -> str:
-    """Return a text that cannot steer the terminal: one line, without control characters.
-
-    `text`: whatever came from a file or a library.
-    """
-    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
-    return " ".join(words.split())
 
 
 def printable_lines(text: str) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from pmlkit._files import check_target
 from pmlkit.cli.errors import Misuse, start_logging
-from pmlkit.cli.progress import FitProgress, Watch
+from pmlkit.cli.progress import Watch
 from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
 
 def follow(model: Any, watch: Watch) -> None:
     """Let a fit report its iterations, where scikit-learn (1.9 and newer) lets it."""
+    from pmlkit.methods.progress import FitProgress
+
     if hasattr(model, "set_callbacks"):
         model.set_callbacks(FitProgress(watch))
 

@@ -83,9 +83,9 @@ class Reading:
         typer.Option(
             metavar="KEY=VALUE",
             help="Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), "
-            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
-            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how much "
-            "memory a compressed file may take; by default 256 MiB or 200 times its size).",
+            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; "
+            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how "
+            "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
             rich_help_panel=_READING,
         ),
     ] = None

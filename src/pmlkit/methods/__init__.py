@@ -143,6 +143,15 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
         A class of :func:`find_method`.
     params : mapping
         Names and values.
+
+    Examples
+    --------
+    >>> from pmlkit.methods import MLkNN, check_params
+    >>> check_params(MLkNN, {"n_neighbors": 5})
+    >>> check_params(MLkNN, {"neighbors": 5})
+    Traceback (most recent call last):
+        ...
+    pmlkit.exceptions.MethodError: MLkNN has no parameter 'neighbors'. Did you mean 'n_neighbors'? It has ...
     """
     allowed = list(method().get_params())
     for key in params:
@@ -162,7 +171,14 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
 
 
 def summary(method: type[BasePML]) -> str:
-    """Return a method in one line: the first line of its docstring."""
+    """Return a method in one line: the first line of its docstring.
+
+    Examples
+    --------
+    >>> from pmlkit.methods import MLkNN, summary
+    >>> summary(MLkNN)
+    'ML-kNN on the candidates: a Bayesian vote of the nearest neighbours.'
+    """
     return (method.__doc__ or "").strip().partition("\n")[0]
 
 

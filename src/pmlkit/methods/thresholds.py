@@ -83,6 +83,17 @@ def fit_threshold(
         The method's own decision threshold.
     weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.thresholds import fit_threshold
+    >>> scores = np.array([[0.9, 0.2], [0.8, 0.6]])
+    >>> Y = sparse.csr_array(np.array([[1, 0], [1, 1]]))
+    >>> rule = fit_threshold("hamming", scores, Y, np.array([1.0, 0.9, 0.1]), natural_cut=0.5)
+    >>> rule.label_sets(scores).tolist()
+    [[True, False], [True, False]]
     """
     none = np.zeros(scores.shape[1])
     if not isinstance(threshold, str):

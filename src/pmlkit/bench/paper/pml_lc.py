@@ -121,6 +121,14 @@ def reproduce_pml_lc(
     -----
     No method sees the truth. The number of labels predicted per row is the paper's: the mean number of *true*
     labels of the training rows, rounded; it enters the Hamming loss only.
+
+    Examples
+    --------
+    Data sets are read from the folder of `pmlkit.data.data_home`; here none is asked for.
+
+    >>> from pmlkit.bench.paper import reproduce_pml_lc
+    >>> list(reproduce_pml_lc(data=[]).columns)
+    ['data', 'method', 'metric', 'mean', 'std', 'repeats', 'published']
     """
     cells = []
     for name in data:

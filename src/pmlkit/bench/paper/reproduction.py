@@ -41,7 +41,7 @@ _QUICK_SHARE = 0.25  # of the time limit: a quick run does not repeat what takes
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Results of a reproduction beside the paper's.
+    """Results of a reproduction beside the paper's; made by `reproduce`, whose example shows them.
 
     Attributes
     ----------
