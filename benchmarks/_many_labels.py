@@ -23,7 +23,7 @@ def many_label_texts(
     """Return rows of about `n_words` words; label k has a share of the labels in proportion to ``(k + 10) ** -0.9``.
 
     Labels come in groups of about 20 that stand together in rows. Of the false candidates (`noise` per true label)
-    half follow the labels' frequencies and half are other labels of the row's group. X is tf-idf, not scaled to unit rows.
+    half follow the labels' frequencies and half are other labels of the row's group. X is tf-idf.
     """
     rng = np.random.default_rng(seed)
     frequency = (np.arange(n_labels) + 10.0) ** -0.9
@@ -38,7 +38,9 @@ def many_label_texts(
     others = np.where(
         rng.random(len(rows)) < 0.7, members.draw(group[first[rows]], rng), rng.choice(n_labels, len(rows), p=frequency)
     )
-    truth = _indicator(np.concatenate([np.arange(n_samples), rows]), np.concatenate([first, others]), n_samples, n_labels)
+    truth = _indicator(
+        np.concatenate([np.arange(n_samples), rows]), np.concatenate([first, others]), n_samples, n_labels
+    )
 
     false = np.repeat(np.arange(n_samples), rng.poisson(noise * cardinality, n_samples))
     wrong = np.where(
@@ -96,5 +98,6 @@ def _texts(
     )
     counts.sum_duplicates()
     document = np.bincount(counts.indices, minlength=n_features)
-    counts.data = (1.0 + np.log(counts.data)) * np.log((1.0 + n_samples) / (1.0 + document[counts.indices])).astype(np.float32)
+    rarity = np.log((1.0 + n_samples) / (1.0 + document)).astype(np.float32)
+    counts.data = (1.0 + np.log(counts.data)) * rarity[counts.indices]
     return counts

@@ -229,8 +229,8 @@ def _mapped(
     else:
         features /= np.sqrt(sizes)[:, None].astype(np.float32)
         if Y.shape[1] > MANY_LABELS:
-            times = _label_after_label(features, Y, np.flatnonzero(labels))
-            return lambda p: times(cell_weight * p) - np.where(asked, cell_weight * own * p, 0.0)
+            one_by_one = _label_after_label(features, Y, np.flatnonzero(labels))
+            return lambda p: one_by_one(cell_weight * p) - np.where(asked, cell_weight * own * p, 0.0)
         product = _shared_label_product(features, Y)
     # The sums have a slice per shared label: columns are taken in groups to keep them small.
     slices = Y.shape[1] if compare == "both" else 1
