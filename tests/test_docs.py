@@ -6,10 +6,12 @@ import importlib.util
 import inspect
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 import pmlkit
 from lfc_reference import multiplicative_step
@@ -104,6 +106,15 @@ def test_every_public_object_is_in_the_reference():
     for module, names in listed.items():
         for name in names:
             assert getattr(importlib.import_module(module), name).__doc__, f"{module}.{name}"
+
+
+def test_the_first_change_of_the_contributing_guide_works():
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    test, function = [textwrap.dedent(block) for block in re.findall(r" {3}```python\n(.*?) {3}```", text, re.DOTALL)]
+    names = {**vars(pmlkit.metrics._sets), "np": np, "sklearn": sklearn, "pytest": pytest}
+    exec(compile(function + test, "CONTRIBUTING", "exec"), names)
+    names["test_subset_accuracy_equals_scikit_learn"]()
+    assert names["subset_accuracy"]([[1, 0], [0, 1]], [[1, 1], [0, 1]]) == 0.5
 
 
 def public_objects():
