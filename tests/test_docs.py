@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.metrics
+from sklearn.utils.estimator_checks import check_estimator
 
 import pmlkit
 from lfc_reference import multiplicative_step
@@ -54,14 +56,18 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    shutil.copy(DOCS / "data" / "posts.csv", tmp_path)
     method = pmlkit.methods.find_method("mine:NeighbourVote")
     check_pml_estimator(method())
+    failed = [check["check_name"] for check in check_estimator(method(), on_fail=None) if check["status"] == "failed"]
+    assert failed == []
     plan = pmlkit.bench.Plan(["digit-strips:100"], ["mine:NeighbourVote", "MLkNN"], noise=[0.5], repeats=1)
     summary = pmlkit.bench.run(plan, "results.sqlite")
     assert (summary.n_run, summary.n_failed) == (2, 0)
     for language, block in pages.blocks("extending.md"):
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
+    pages.run_shell("pmlkit fit posts.csv --labels tags --text body -m mine:NeighbourVote -o mine.skops", tmp_path)
     sys.modules.pop("mine", None)
 
 

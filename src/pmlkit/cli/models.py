@@ -1,5 +1,6 @@
 """Methods by name and model files, for the commands on models."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,13 +9,22 @@ import typer
 
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.params import key_values, literal
-from pmlkit.cli.progress import FitProgress, Watch
+from pmlkit.cli.progress import Watch
 from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML
 
-__all__ = ["MethodName", "MethodParams", "ModelFile", "build_model", "find_method", "follow", "load_model"]
+__all__ = [
+    "MethodName",
+    "MethodParams",
+    "ModelFile",
+    "build_model",
+    "find_method",
+    "follow",
+    "load_model",
+    "look_here_for_modules",
+]
 
 
 def _complete_method(incomplete: str) -> list[tuple[str, str]]:
@@ -42,10 +52,17 @@ MethodParams = Annotated[
 ]
 
 
+def look_here_for_modules() -> None:
+    """Let ``module:Class`` name a file in the working folder."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def find_method(name: str) -> "type[BasePML]":
     """Return a method by its name, in any case and with or without hyphens."""
     from pmlkit import methods
 
+    look_here_for_modules()
     try:
         found: type[BasePML] = methods.find_method(name)
     except MethodError as error:
@@ -57,6 +74,7 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
     """Return an unfitted model from a method's name and ``key=value`` words."""
     from pmlkit.methods import make_classifier
 
+    look_here_for_modules()
     given = {key: literal(value) for key, value in key_values(words or (), "--param").items()}
     try:
         model: BasePML = make_classifier(name, **given)
@@ -67,6 +85,8 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
 
 def follow(model: Any, watch: Watch) -> None:
     """Let a fit report its iterations, where scikit-learn (1.9 and newer) lets it."""
+    from pmlkit.methods.progress import FitProgress
+
     if hasattr(model, "set_callbacks"):
         model.set_callbacks(FitProgress(watch))
 

@@ -112,7 +112,7 @@ def _fitted(estimator: Any, X: Any, Y: Any) -> Any:
 
 
 def _assert_same(
-    model: Any, other: Any, X: Any, X_other: Any = None, rows: Any = ..., labels: Any = ..., tol: float = 1e-4
+    model: Any, other: Any, X: Any, X_other: Any = None, rows: Any = ..., labels: Any = ..., tol: float = 1e-6
 ) -> None:
     """Assert equal scores and confidences, after permuting the second model's answer."""
     scores = model.decision_function(X)
