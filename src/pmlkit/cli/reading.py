@@ -48,7 +48,7 @@ class Reading:
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(FORMAT_NAMES)}; by default told from the file. .gz and .bz2 are unpacked.",
+            help=f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
             rich_help_panel=_READING,
             autocompletion=_complete_format,
         ),
@@ -57,22 +57,24 @@ class Reading:
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="The label columns: names with commas between, a pattern ('tag_*'), @names.txt (one per line), or "
-            "the one column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
+            help="The label columns: comma-separated names, a pattern ('tag_*'), @names.txt (one per line), or the one "
+            "column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
             rich_help_panel=_READING,
         ),
     ] = None
     sep: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Between the labels of a set; by default found out.", rich_help_panel=_READING
+            metavar="TEXT",
+            help="Separator of the labels in a cell, such as ';'; by default detected.",
+            rich_help_panel=_READING,
         ),
     ] = None
     id: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The column that names the rows; by default one that is called id or the like.",
+            help="The column that identifies the rows; by default one that is called id or similar.",
             rich_help_panel=_READING,
         ),
     ] = None
@@ -80,10 +82,10 @@ class Reading:
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="More, as often as needed. Tables: truth, ignore (columns), missing (mean, zero, error), delimiter, "
-            "encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
-            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how much "
-            "memory a compressed file may take; by default 256 MiB or 200 times its size).",
+            help="Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), "
+            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; "
+            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how "
+            "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
             rich_help_panel=_READING,
         ),
     ] = None
@@ -155,7 +157,7 @@ class Columns:
         typer.Option(
             metavar="KEY=VALUE",
             help="Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
-            "max_categories; as often as needed.",
+            "max_categories; repeatable.",
             rich_help_panel=_FEATURES,
         ),
     ] = None

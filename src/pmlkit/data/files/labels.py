@@ -15,9 +15,8 @@ from scipy import sparse
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray
 from pmlkit._words import counted
-from pmlkit.data.files.base import Edits, TableFile, as_number
+from pmlkit.data.files.base import Edits, Names, TableFile, as_names, as_number, excerpt, likely_labels, listing, select
 from pmlkit.data.files.json_rows import dump_like
-from pmlkit.data.files.names import Names, as_names, excerpt, likely_labels, listing, select
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
