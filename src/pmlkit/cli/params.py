@@ -142,39 +142,23 @@ def load_model(path: Path) -> "BasePML":
     return model
 
 
-_OUTPUT = "Output"
+_output_option = functools.partial(typer.Option, metavar="", rich_help_panel="Output")
 
-Force = Annotated[
-    bool, typer.Option("--force", metavar="", help="Replace an output that exists.", rich_help_panel=_OUTPUT)
-]
+Force = Annotated[bool, _output_option("--force", help="Replace an output that exists.")]
 
 
 @dataclass(frozen=True)
 class Common:
     """Options of every command."""
 
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the facts as JSON, for programs.", rich_help_panel=_OUTPUT)
-    ] = False
+    json: Annotated[bool, _output_option("--json", help="Print the facts as JSON, for programs.")] = False
     verbose: Annotated[
         bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            metavar="",
-            help="Show what is being done.",
-            rich_help_panel=_OUTPUT,
-            callback=start_logging,
-        ),
+        _output_option("--verbose", "-v", help="Show what is being done.", callback=start_logging),
     ] = False
     debug: Annotated[
         bool,
-        typer.Option(
-            "--debug",
-            metavar="",
-            help="Show the traceback of an error (or set PMLKIT_DEBUG=1).",
-            rich_help_panel=_OUTPUT,
-        ),
+        _output_option("--debug", help="Show the traceback of an error (or set PMLKIT_DEBUG=1)."),
     ] = False
 
 
