@@ -1,6 +1,8 @@
 """Shared fixtures: the stored reference problem and the benchmark data sets."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +10,10 @@ import numpy as np
 import pytest
 
 from pmlkit.data import data_home, read
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and so would the processes that they start.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ORACLE = Path(__file__).parent / "oracle"
 

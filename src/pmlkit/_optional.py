@@ -26,24 +26,7 @@ class MissingDependencyError(DataError, ImportError):
 def optional_import(module: str) -> Any:
     """Return a module of an optional package.
 
-    Parameters
-    ----------
-    module : str
-        Dotted name, such as ``pyarrow.parquet``.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the package is not installed.
-
-    Examples
-    --------
-    >>> from pmlkit._optional import optional_import
-    >>> try:
-    ...     optional_import("pyarrow.no_such_module")
-    ... except ImportError as error:
-    ...     print(error)
-    Parquet files need pyarrow, which is not installed: run pip install 'pmlkit[parquet]'.
+    `module`: dotted name, such as ``pyarrow.parquet``. Raises MissingDependencyError: if the package is not installed.
     """
     extra, name, purpose = _EXTRAS[module.partition(".")[0]]
     try:

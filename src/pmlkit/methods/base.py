@@ -27,6 +27,7 @@ from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
 from pmlkit.methods.calibration import calibrated, fit_curve
 from pmlkit.methods.in_blocks import LearnedBlocks
+from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
@@ -75,6 +76,14 @@ class Learned:
         How many iterations it took.
     rows : array, optional
         The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import Learned
+    >>> learned = Learned(confidence=np.array([0.9, 0.2]), scores=np.array([[0.8, 0.3]]))
+    >>> learned.n_iter is None
+    True
     """
 
     confidence: FloatArray
@@ -85,7 +94,28 @@ class Learned:
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all methods that learn from candidate labels."""
+    """Base of all methods that learn from candidate labels.
+
+    Examples
+    --------
+    A method that scores every label by its frequency; ``docs/extending.md`` has one that learns.
+
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import BasePML, Learned
+    >>> class Frequency(BasePML):
+    ...     def __init__(self, *, threshold="cardinality"):
+    ...         self.threshold = threshold
+    ...
+    ...     def _fit(self, X, Y, progress):
+    ...         self.rate_ = Y.mean(axis=0)
+    ...         return Learned(confidence=self.rate_[Y.indices], scores=self._scores(X))
+    ...
+    ...     def _scores(self, X):
+    ...         return np.tile(self.rate_, (X.shape[0], 1))
+    >>> model = Frequency().fit([[0.0], [1.0], [2.0]], [["a", "b"], ["b"], ["b", "c"]])
+    >>> model.predict_top_k([[5.0]], 1)[0]
+    [['b']]
+    """
 
     threshold: str | float
 
@@ -157,7 +187,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             self._fit_row_blocks(X, y, sample_weight, verified)
             return
         table = X if y is None and is_table(X) else None
@@ -219,6 +249,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores
+        self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
         self._keep_trace(learned)
 
     def _fit_row_blocks(self, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
@@ -255,6 +286,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.out_of_fold_scores_ = rows.lazy(
                 in_blocks.single_precision, learned.scores, width=rows.n_labels, dtype=np.float32
             )
+        self.training_record_ = training_record(learned.sample[1], learned.sample[0] if self._cross_fits else None)
         self._keep_trace(learned)
         rows.engine.finish()
 
@@ -293,7 +325,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
@@ -317,7 +349,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
@@ -338,7 +370,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             container, or the names per row.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
         scores = self._scores_checked(X)
         rule = self._rule()
@@ -371,7 +403,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         n_labels = len(self.label_names_)
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             best = self._of_blocks(X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
             return best, self._of_blocks(X, in_blocks.top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
@@ -381,6 +413,30 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         ]
         best, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return ranked_names(self.label_names_[best], self._label_format["container"], like=X), scores
+
+    def card(self) -> str:
+        """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
+
+        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
+        equal fits.
+
+        Examples
+        --------
+        >>> from pmlkit import MLkNN
+        >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["a", "b"]])
+        >>> print(model.card())  # doctest: +ELLIPSIS
+        # Model card: MLkNN
+        ...
+        | rows | 3 |
+        | features | 1 |
+        | labels | 2 |
+        | candidates | 4: 1.33 per row, 66.7 % of the cells |
+        ...
+        """
+        check_is_fitted(self)
+        if not sparse.issparse(getattr(self, "label_confidence_", None)):
+            raise ValueError("A model that was fitted to blocks has no card yet: its confidences are not in memory.")
+        return card_text(self)
 
     @property
     def _is_binary(self) -> bool:
@@ -397,6 +453,10 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
         return _difference(scores) if self._paired else scores
+
+    def _takes_blocks(self, X: Any) -> bool:
+        """Tell whether X is in blocks; a memory map is an array as well, and joblib hands those to its workers."""
+        return holds_blocks(X) and (self._fits_blocks or not isinstance(X, np.memmap))
 
     def _of_blocks(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
         """Return an answer for rows in blocks: computed block by block when it is asked for."""

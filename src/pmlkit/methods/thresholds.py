@@ -28,14 +28,7 @@ THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, N
 
 @dataclass(frozen=True)
 class LabelRule:
-    """A fitted threshold.
-
-    Attributes
-    ----------
-    weights : array of shape (n_labels,)
-    offset : float
-    at_least_one : bool
-    """
+    """A fitted threshold."""
 
     weights: FloatArray
     offset: float
@@ -48,17 +41,7 @@ class LabelRule:
         return np.asarray(scores - (scores @ self.weights + self.offset)[:, None])
 
     def label_sets(self, scores: FloatArray) -> BoolArray:
-        """Return the predicted label sets as an indicator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pmlkit.methods.thresholds import LabelRule
-        >>> rule = LabelRule(np.zeros(3), 0.5, at_least_one=True)
-        >>> rule.label_sets(np.array([[0.1, 0.3, 0.2], [0.6, 0.7, 0.0]])).astype(int)
-        array([[0, 1, 0],
-               [1, 1, 0]])
-        """
+        """Return the predicted label sets as an indicator."""
         given = self.margin(scores) >= 0
         # With a single label, "at least one" would always predict it.
         if self.at_least_one and scores.shape[1] > 1:
@@ -102,6 +85,17 @@ def fit_threshold(
         The method's own decision threshold.
     weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.thresholds import fit_threshold
+    >>> scores = np.array([[0.9, 0.2], [0.8, 0.6]])
+    >>> Y = sparse.csr_array(np.array([[1, 0], [1, 1]]))
+    >>> rule = fit_threshold("hamming", scores, Y, np.array([1.0, 0.9, 0.1]), natural_cut=0.5)
+    >>> rule.label_sets(scores).tolist()
+    [[True, False], [True, False]]
     """
     none = np.zeros(scores.shape[1])
     if not isinstance(threshold, str):

@@ -15,15 +15,7 @@ Normalize = Literal["unit", "standard"] | None
 
 
 def column_scale(X: Features, *, sample_weight: FloatArray | None = None) -> FloatArray:
-    """Return each column's standard deviation, with 1 for constant columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.scaling import column_scale
-    >>> column_scale(np.array([[0.0, 5.0], [2.0, 5.0]]))
-    array([1., 1.])
-    """
+    """Return each column's standard deviation, with 1 for constant columns."""
     if sparse.issparse(X):
         mean, variance = mean_variance_axis(X, axis=0, weights=sample_weight)
     else:
@@ -41,19 +33,7 @@ def scaled(X: Features, normalize: Normalize, scale: FloatArray | None = None) -
     Columns are divided but never centred, so that sparse and dense rows give the same
     answer; an intercept takes care of the mean. Rows of zeros stay zero.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    normalize : {"unit", "standard"} or None
-    scale : array of shape (n_features,), optional
-        What `column_scale` gave for the training rows; needed for ``"standard"``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.scaling import scaled
-    >>> scaled(np.array([[3.0, 4.0]]), "unit")
-    array([[0.6, 0.8]])
+    `scale` (n_features,): what `column_scale` gave for the training rows; needed for ``"standard"``.
     """
     if normalize == "unit":
         return _unit_rows(X)

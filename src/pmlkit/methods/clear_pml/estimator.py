@@ -40,8 +40,8 @@ _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, an
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
 _LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
-_ALWAYS_ALL, _NEVER_ALL = 4_000, 10_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 5_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -60,7 +60,7 @@ class ClearPML(BasePML):
     ----------
     n_landmarks : int or "auto", default="auto"
         Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
-        rows, up to 10,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
+        rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
@@ -189,8 +189,8 @@ class ClearPML(BasePML):
         if answers is not None:
             answers = answers.of_rows(has_candidates)
             is_candidate = (given | answers.right) & ~answers.wrong
-        # Rows without candidates join by way of the landmarks' moments; with them, all rows as landmarks gain nothing.
-        exact = self.empty_rows_ is None and self._all_rows_affordable(X, Y.shape[1])
+        # Unlabelled rows join by way of the landmarks' moments.
+        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(X, Y.shape[1])
         self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate, exact=exact)
         progress.step("features")
         first = Evidence.of(ridge, is_candidate.astype(ridge.dtype))
@@ -210,7 +210,11 @@ class ClearPML(BasePML):
             target = np.zeros(Y.shape)
             target[has_candidates] = blended_target(is_candidate, final.confidence)
             weighted = self._weighting.transform(X)
-            ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
+            if exact:
+                self._kernel = LandmarkKernel(weighted, self._kernel.width, self._kernel.linear)
+                ridge = dual_ridge(self._kernel, self.regularization_, dtype=ridge.dtype)
+            else:
+                ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
             evidence = Evidence.of(ridge, target)
             self._correlations, scores = correct_by_correlations(evidence, target)
         else:
@@ -281,12 +285,11 @@ class ClearPML(BasePML):
         self.weighting_ = weighting.weighting
         weighted = weighting.transform(rows)
         if exact:
-            # The penalty of a sample of rows is that of all of them; a search among all would cost much more.
+            # The more rows, the stronger the best penalty: it is chosen with all of them, on few landmarks.
             some = weighted[trial]
-            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
-            targets = is_candidate[trial].astype(np.float64)
+            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), weighted)
             self.regularization_, _ = search_regularization(
-                system, targets, np.arange(len(trial)), start=regularization
+                system, is_candidate.astype(np.float64), trial, start=regularization
             )
             kernel = LandmarkKernel(weighted, mean_distance_between(some), linear)
             precision = np.float32 if len(is_candidate) > _ROWS_IN_DOUBLE else np.float64
