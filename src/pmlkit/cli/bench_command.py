@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from pmlkit._words import letters
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, printable_lines, say
-from pmlkit.cli.params import Common, Force, check_output, literal
+from pmlkit.cli.params import Common, Force, check_output, literal, look_here_for_modules
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "report"]
 
-_PLAN, _RUN = "What to run", "How to run it"
+_plan_option = partial(typer.Option, rich_help_panel="What to run")
+_run_option = partial(typer.Option, rich_help_panel="How to run it")
 _SHOWN_REASONS = 10
 
 
@@ -27,102 +29,75 @@ def bench(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]",
-            help="A plan in TOML, instead of options; see docs/bench.md.",
-            show_default=False,
+            metavar="[PLAN]", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
         ),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--data",
             "-d",
             metavar="NAMES",
             help="Data sets: names of files in $PMLKIT_DATA, paths, or digit-strips (embedded).",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--methods",
             "-m",
             metavar="NAMES",
             help="Names listed by `pmlkit methods`; module:Class for a class of your own. \\[default: all]",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--param",
             "-p",
             metavar="METHOD.KEY=VALUES",
             help="A parameter of a method; several values, separated by commas, make a grid.",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(
+        _plan_option(
             metavar="RATIOS",
             help="False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]", rich_help_panel=_PLAN
-        ),
+        _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]"),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Random splits of each data set. \\[default: 10]", rich_help_panel=_PLAN),
+        _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]"),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Random seed. \\[default: 0]", rich_help_panel=_PLAN)
-    ] = None,
+    seed: Annotated[int | None, _plan_option(metavar="S", help="Random seed. \\[default: 0]")] = None,
     tune: Annotated[
         bool,
-        typer.Option(
-            "--tune",
-            metavar="",
-            help="Tune over the values of --param on the training rows, scored on the candidates.",
-            rich_help_panel=_PLAN,
+        _plan_option(
+            "--tune", metavar="", help="Tune over the values of --param on the training rows, scored on the candidates."
         ),
     ] = False,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="The store; what it has is not run again.",
-            rich_help_panel=_RUN,
-        ),
+        _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again."),
     ] = Path("results.sqlite"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", metavar="N", help="Number of processes.", min=1, rich_help_panel=_RUN)
-    ] = 1,
+    jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
     dask: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.", rich_help_panel=_RUN),
+        _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local."),
     ] = None,
-    max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Time limit per cell.", rich_help_panel=_RUN)
-    ] = 3600.0,
+    max_seconds: Annotated[float, _run_option(metavar="S", help="Time limit per cell.")] = 3600.0,
     max_mb: Annotated[
         float | None,
-        typer.Option(
-            metavar="MB",
-            help="Memory limit per cell. \\[default: an equal share of the machine's per job]",
-            rich_help_panel=_RUN,
-        ),
+        _run_option(metavar="MB", help="Memory limit per cell. \\[default: an equal share of the machine's per job]"),
     ] = None,
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed", metavar="", help="Run cells again that failed before.", rich_help_panel=_RUN),
+        _run_option("--retry-failed", metavar="", help="Run cells again that failed before."),
     ] = False,
 ) -> None:
     """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
@@ -135,8 +110,7 @@ def bench(
     words: dict[str, Any] = {"data": data, "methods": methods, "param": param, "noise": noise, "kind": kind}
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
     given = {key: value for key, value in words.items() if value is not None}
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for module:Class
+    look_here_for_modules()
     try:
         chosen = _plan(plan, given, out)
         summary = run(
@@ -273,9 +247,7 @@ def report(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="METHOD",
-            help="Method to compare the others with. \\[default: the best]",
-            show_default=False,
+            metavar="METHOD", help="Method to compare the others with. \\[default: the best]", show_default=False
         ),
     ] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the page.")] = "Benchmark report",

@@ -12,8 +12,7 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import replacing, together
-from pmlkit._spreadsheets import guarded
-from pmlkit._words import counted
+from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
 from pmlkit.cli.params import Common, Force, MethodParams, build_model, check_output, follow

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pmlkit._files import replacing
-from pmlkit._spreadsheets import guarded
-from pmlkit._words import counted
+from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quoted, say
 from pmlkit.cli.params import (
