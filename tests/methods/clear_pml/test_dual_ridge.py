@@ -67,7 +67,9 @@ def test_blocks_of_sparse_rows_are_the_kernel_in_one_piece(monkeypatch):
 
 def test_rows_without_labels_are_landmarks_too(monkeypatch):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((160, 300), density=0.05, rng=rng, format="csr")
+    X = sparse.random_array((160, 300), density=0.05, rng=rng, format="lil")
+    X[:60, 0] = 1.0
+    X = X.tocsr()
     Y = (rng.uniform(size=(160, 4)) < 0.4).astype(int)
     Y[:60] = 0
     Y[60:, 0] = 1
