@@ -40,8 +40,9 @@ _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, an
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
 _LANDMARKS = 1000  # which cannot hold what rows with more features than that say
-_ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_ALWAYS_ALL, _NEVER_ALL = 6_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
+_CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -59,7 +60,7 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 4,000
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 6,000
         rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
@@ -302,7 +303,7 @@ class ClearPML(BasePML):
         if self.n_landmarks != "auto" or X.shape[1] < _LANDMARKS or possible_weightings(X)[0] == "standard":
             return False
         n_nonzero = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
-        affordable = float(_CUBE_PER_CELL * n_nonzero * n_labels) ** (1.0 / 3.0)
+        affordable = float(_CUBE_PER_CELL * (n_nonzero + _CELLS_PER_ROW * X.shape[0]) * n_labels) ** (1.0 / 3.0)
         return bool(X.shape[0] <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
