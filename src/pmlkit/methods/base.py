@@ -88,6 +88,7 @@ class Learned:
     scores: FloatArray
     objective: FloatArray | None = None
     n_iter: int | None = None
+    sample: tuple[FloatArray, CSR, FloatArray] | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -234,7 +235,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         has_candidates = labelled_rows(Y_used)
         scores = learned.scores[has_candidates]
         self._fit_rule(
-            (scores, Y_used[has_candidates], learned.confidence),
+            learned.sample or (scores, Y_used[has_candidates], learned.confidence),
             options["sample_weight"][has_candidates] if sample_weight is not None else None,
         )
         if self._cross_fits:
