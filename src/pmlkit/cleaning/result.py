@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from pmlkit._arrays import row_of_cells, without_cells
-from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit._words import fact_table, grid
 from pmlkit.cleaning import removal
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, with_mean

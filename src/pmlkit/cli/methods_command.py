@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit.cli.models import find_method
 from pmlkit.cli.output import emit, plain_table, printable
-from pmlkit.cli.params import Common
+from pmlkit.cli.params import Common, find_method
 
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML

@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pmlkit._files import replacing
-from pmlkit._spreadsheets import guarded
-from pmlkit._words import counted
+from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.metric_tables import listing
-from pmlkit.cli.models import MethodName, MethodParams, ModelFile, build_model, follow, load_model
-from pmlkit.cli.output import emit, fact_table, heading, printable, quoted, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quoted, say
+from pmlkit.cli.params import (
+    Common,
+    Force,
+    MethodName,
+    MethodParams,
+    ModelFile,
+    build_model,
+    check_output,
+    follow,
+    load_model,
+)
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load, open_table
 from pmlkit.exceptions import DataError
@@ -59,7 +65,9 @@ def fit(
     param: MethodParams = None,
     merge_labels: Annotated[
         bool,
-        typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
+        typer.Option(
+            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
+        ),
     ] = False,
     force: Force = False,
 ) -> None:
@@ -148,11 +156,11 @@ def predict(
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Give the labels whose score reaches this, instead of the model's own choice."),
+        typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Give every row of a file its labels, or the labels' scores.
+    """Predict the labels of every row of a file, or the labels' scores.
 
     New rows need no labels: of a table, the columns that the model was fitted on are taken.
     """

@@ -3,13 +3,13 @@
 import threading
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pmlkit.cli.output import ERR, printable, say
 
-__all__ = ["FitProgress", "Watch"]
+__all__ = ["Watch"]
 
 _PATIENCE = 2.0  # seconds that pass in silence
 _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
@@ -82,28 +82,3 @@ class Watch:
             line += f", {task.percentage:.0f} % done"
             line += f", about {task.time_remaining:.0f} s left" if task.time_remaining else ""
         return line
-
-
-class FitProgress:
-    """Report the iterations of a fit to a `Watch`; a callback in the sense of scikit-learn 1.9.
-
-    `watch`: who is told.
-    """
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Start; a fit of one step has no bar, only a clock."""
-        self._watch.expect(context.max_subtasks if context.max_subtasks and context.max_subtasks > 1 else None)
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing is to be taken down: the watch belongs to the command."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing to do: what counts is what is finished."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Count an iteration."""
-        if context.parent is not None:
-            self._watch.advance()

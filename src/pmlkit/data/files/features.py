@@ -12,9 +12,8 @@ from scipy import sparse
 from pmlkit._arrays import as_csr
 from pmlkit._typing import Features, FloatArray
 from pmlkit._words import counted, did_you_mean
-from pmlkit.data.files.base import TableFile, as_number, is_missing, parse_numbers
+from pmlkit.data.files.base import TableFile, as_number, check_column, is_missing, listing, parse_numbers
 from pmlkit.data.files.common import Missing
-from pmlkit.data.files.names import check_column, listing
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -129,7 +129,8 @@ def block_ridge(
     penalty: float | None = None,
     trial: tuple[Features, FloatArray] | None = None,
     start: float = 3.0,
-) -> tuple[BlockRidge, float]:
+    solve: bool = True,
+) -> tuple[Any, float]:
     """Compute the kernel moments, choose the penalty, and return the regression and its penalty.
 
     Parameters
@@ -148,6 +149,8 @@ def block_ridge(
         Rows whose leave-one-out errors decide on the penalty.
     start : float
         Where the search begins.
+    solve : bool, default=True
+        False returns None in place of the regression.
     """
     own = kernel_between_landmarks(kernel)
     kept = engine.keeps(n_rows * len(own) * np.dtype(dtype).itemsize)
@@ -171,6 +174,8 @@ def block_ridge(
         target_mean = total / n_rows
         some = (kernel(weighting.transform(trial[0])) - mean).T
         penalty, _ = search_penalty(factor_at, products, some, trial[1] - target_mean, n_rows, start=start)
+    if not solve:
+        return None, penalty
     factor = factor_at(penalty)
     if values is not None:
         in_place = isinstance(engine, LocalEngine) and engine.memory_budget is None

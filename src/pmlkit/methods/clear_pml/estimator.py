@@ -1,6 +1,7 @@
 """The estimator ClearPML: leave-one-out evidence, confidences, predictor."""
 
 import logging
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
@@ -42,8 +43,8 @@ logger = logging.getLogger(__name__)
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
-_ALWAYS_ALL, _NEVER_ALL = 4_000, 10_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 5_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -62,7 +63,7 @@ class ClearPML(BasePML):
     ----------
     n_landmarks : int or "auto", default="auto"
         Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
-        rows, up to 10,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
+        rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
@@ -135,6 +136,8 @@ class ClearPML(BasePML):
 
     _fits_blocks: ClassVar[bool] = True
 
+    _kernel: LandmarkKernel
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "n_landmarks": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
@@ -198,11 +201,12 @@ class ClearPML(BasePML):
         if not survey.n_candidates + survey.n_answers and n_labels > 1:
             raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
         warn_of_twin_labels(survey.pairs, rows.n_rows)
-        exact = sum(survey.n_used) == rows.n_rows and self._all_rows_affordable(survey.moments, n_labels)
+        self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
+        # Unlabelled rows join by way of the landmarks' moments.
+        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(survey.moments, n_labels)
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
-        self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
         used = engine.map(_used_rows, rows.X, cells, keep=False)
         first = engine.of(np.cumsum([0, *survey.n_used[:-1]]).tolist())
         ridge = self._choose_features(rows, used, cells, survey, exact=exact)
@@ -254,12 +258,17 @@ class ClearPML(BasePML):
         engine = rows.engine
         cells = engine.map(Cells.of_all_rows, rounds.cells)
         target = engine.map(passes.target_values, cells, confidence)
-        assert isinstance(rounds.ridge, BlockRidge)
         counts: dict[str, Any] = {"n_rows": rows.n_rows, "n_labels": rows.n_labels}
-        ridge, _ = block_ridge(
-            engine, rows.X, cells, self._weighting, self._kernel,
-            dtype=rounds.ridge.dtype, penalty=self.regularization_, **counts,
-        )  # fmt: skip
+        ridge: BlockRidge | DualRidge
+        if isinstance(rounds.ridge, DualRidge):
+            landmarks = self._weighting.transform(rows.X.compute())
+            self._kernel = replace(self._kernel, landmarks=landmarks)
+            ridge = dual_ridge(self._kernel, self.regularization_, dtype=rounds.ridge.dtype)
+        else:
+            ridge, _ = block_ridge(
+                engine, rows.X, cells, self._weighting, self._kernel,
+                dtype=rounds.ridge.dtype, penalty=self.regularization_, **counts,
+            )  # fmt: skip
         among_all = Rounds(engine, cells, rows.first_rows, ridge, n_candidates=rounds.n_candidates, **counts)
         evidence = among_all.evidence(target)
         return among_all, evidence, correlations_of(evidence, evidence.sample_target)
@@ -317,15 +326,16 @@ class ClearPML(BasePML):
         self._weighting, regularization, _ = min(trials, key=lambda found: found[-1])
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
+        counts: dict[str, Any] = {"n_rows": n_used, "n_labels": rows.n_labels, "trial": (trial_X, targets)}
         if exact:
-            # The penalty of a sample of rows is that of all of them; a search among all would cost much more.
+            # The more rows, the stronger the best penalty: it is chosen with all of them, on few landmarks.
             some = self._weighting.transform(trial_X)
             width = mean_distance_between(some)
-            system = ridge_system(LandmarkKernel(some, width, linear), some)
-            self.regularization_, _ = search_regularization(
-                system, targets, np.arange(len(trial)), start=regularization
-            )
-            self._kernel = LandmarkKernel(self._weighting.transform(rows.X.compute()), width, linear)
+            _, self.regularization_ = block_ridge(
+                rows.engine, used, cells, self._weighting, LandmarkKernel(some, width, linear),
+                dtype=np.float64, start=regularization, solve=False, **counts,
+            )  # fmt: skip
+            self._kernel = LandmarkKernel(self._weighting.transform(used.compute()), width, linear)
             precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
             return dual_ridge(self._kernel, self.regularization_, dtype=precision)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
@@ -335,8 +345,9 @@ class ClearPML(BasePML):
         dtype = np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
         ridge, self.regularization_ = block_ridge(
             rows.engine, used, cells, self._weighting, self._kernel,
-            n_rows=n_used, n_labels=rows.n_labels, dtype=dtype, trial=(trial_X, targets), start=regularization,
+            dtype=dtype, start=regularization, **counts,
         )  # fmt: skip
+        assert isinstance(ridge, BlockRidge)
         return ridge
 
     def _all_rows_affordable(self, moments: FeatureMoments, n_labels: int) -> bool:

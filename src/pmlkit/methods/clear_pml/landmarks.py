@@ -133,10 +133,12 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def _inner(A: Features, B: Features) -> FloatArray:
-    if sparse.issparse(A) and sparse.issparse(B) and B.shape[0] * B.shape[1] <= 20 * _BLOCK_CELLS:
-        # Against dense landmarks the product is dense at once; a sparse one would first have to find its pattern.
-        B = B.toarray()
-    return np.asarray(as_dense(A @ B.T), dtype=np.float64)
+    if sparse.issparse(A) and sparse.issparse(B) and min(A.shape[0], B.shape[0]) * B.shape[1] <= 20 * _BLOCK_CELLS:
+        # With one side dense the product is dense at once; a sparse one would first have to find its pattern.
+        if A.shape[0] < B.shape[0]:
+            return np.asarray((B @ A.T.toarray(order="C")).T)
+        return np.asarray(A @ B.T.toarray(order="C"))
+    return np.asarray(as_dense(A @ B.T))
 
 
 def _squares(A: Features) -> FloatArray:
