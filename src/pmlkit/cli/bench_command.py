@@ -11,7 +11,7 @@ import typer
 from pmlkit._words import letters
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, printable_lines, say
-from pmlkit.cli.params import Common, Force, check_output, literal
+from pmlkit.cli.params import Common, Force, check_output, literal, look_here_for_modules
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def bench(
     words: dict[str, Any] = {"data": data, "methods": methods, "param": param, "noise": noise, "kind": kind}
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
     given = {key: value for key, value in words.items() if value is not None}
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for module:Class
+    look_here_for_modules()
     try:
         chosen = _plan(plan, given, out)
         summary = run(

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ __all__ = [
     "key_values",
     "literal",
     "load_model",
+    "look_here_for_modules",
 ]
 
 
@@ -83,10 +85,17 @@ MethodParams = Annotated[
 ]
 
 
+def look_here_for_modules() -> None:
+    """Let ``module:Class`` name a file in the working folder."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def find_method(name: str) -> "type[BasePML]":
     """Return a method by its name, in any case and with or without hyphens."""
     from pmlkit import methods
 
+    look_here_for_modules()
     try:
         found: type[BasePML] = methods.find_method(name)
     except MethodError as error:
@@ -98,6 +107,7 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
     """Return an unfitted model from a method's name and ``key=value`` words."""
     from pmlkit.methods import make_classifier
 
+    look_here_for_modules()
     given = {key: literal(value) for key, value in key_values(words or (), "--param").items()}
     try:
         model: BasePML = make_classifier(name, **given)
