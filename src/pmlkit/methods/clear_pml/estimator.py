@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
-_LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
+_LANDMARKS = 1000  # which cannot hold what rows with more features than that say
 _ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
 _CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
 _ROWS_IN_DOUBLE = 2_000
@@ -62,7 +62,7 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 4,000
         rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
@@ -326,33 +326,38 @@ class ClearPML(BasePML):
         self._weighting, regularization, _ = min(trials, key=lambda found: found[-1])
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
-        counts: dict[str, Any] = {"n_rows": n_used, "n_labels": rows.n_labels, "trial": (trial_X, targets)}
-        if exact:
-            # The more rows, the stronger the best penalty: it is chosen with all of them, on few landmarks.
-            some = self._weighting.transform(trial_X)
-            width = mean_distance_between(some)
-            _, self.regularization_ = block_ridge(
-                rows.engine, used, cells, self._weighting, LandmarkKernel(some, width, linear),
-                dtype=np.float64, start=regularization, solve=False, **counts,
-            )  # fmt: skip
-            self._kernel = LandmarkKernel(self._weighting.transform(used.compute()), width, linear)
-            precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
-            return dual_ridge(self._kernel, self.regularization_, dtype=precision)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
         n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
         landmarks = self._weighting.transform(rows.take_rows(rows.X, chosen_rows(survey.everywhere, n_landmarks)))
         self._kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
-        dtype = np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
+        exact = exact and landmarks.shape[0] < n_used
         ridge, self.regularization_ = block_ridge(
-            rows.engine, used, cells, self._weighting, self._kernel,
-            dtype=dtype, start=regularization, **counts,
-        )  # fmt: skip
-        assert isinstance(ridge, BlockRidge)
-        return ridge
+            rows.engine,
+            used,
+            cells,
+            self._weighting,
+            self._kernel,
+            n_rows=n_used,
+            n_labels=rows.n_labels,
+            dtype=np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
+            trial=(trial_X, targets),
+            start=regularization,
+            solve=not exact,
+        )
+        if not exact:
+            assert isinstance(ridge, BlockRidge)
+            return ridge
+        self._kernel = replace(self._kernel, landmarks=self._weighting.transform(used.compute()))
+        precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
+        return dual_ridge(self._kernel, self.regularization_, dtype=precision)
 
     def _all_rows_affordable(self, moments: FeatureMoments, n_labels: int) -> bool:
         """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
-        if self.n_landmarks != "auto" or len(moments.n_with) < _WIDE or possible_weightings(moments)[0] == "standard":
+        if (
+            self.n_landmarks != "auto"
+            or len(moments.n_with) < _LANDMARKS
+            or possible_weightings(moments)[0] == "standard"
+        ):
             return False
         affordable = float(_CUBE_PER_CELL * moments.n_nonzero * n_labels) ** (1.0 / 3.0)
         return bool(moments.n_rows <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
