@@ -302,7 +302,7 @@ class TableReader:
                 part.vocabulary_ = {word: place for place, word in enumerate(json.loads(words[kind]))}
 
     def describe(self) -> list[str]:
-        """Say what becomes of the columns, a line each."""
+        """Describe how each column becomes numbers, one line per column."""
         lines = []
         for kind, part, names in self.vectorizer.transformers_ if self.vectorizer is not None else ():
             if kind == "categories":
