@@ -200,7 +200,7 @@ def find_suspects(
     from pmlkit.cleaning.result import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
-        table.X  # noqa: B018  shown apart, because it takes its time
+        table.X  # noqa: B018  a step of its own in the progress display
     with Watch("looking for wrong labels") as watch:
         try:
             result = judge(

@@ -68,7 +68,7 @@ def _show_one(method: "type[BasePML]", common: Common) -> None:
 
 
 def _prose(doc: str) -> str:
-    """Return what stands before the first section, without formulas."""
+    """Return the text before the first section, without formulas."""
     first = _SECTION.search(doc)
     prose = doc[: first.start()] if first else doc
     prose = _FORMULA.sub(".\n\n", prose)

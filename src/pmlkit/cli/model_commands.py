@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "fit", "predict"]
 
 _BLOCK_ROWS = 2**14
-_MANY_EMPTY = 0.1  # share of rows without any predicted label from which it is said
+_MANY_EMPTY = 0.1  # share of rows without any predicted label above which a note is printed
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def predict(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, a line each."),
+        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, one per line."),
     ] = None,
     threshold: Annotated[
         float | None,

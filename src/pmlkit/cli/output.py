@@ -50,7 +50,7 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash."""
+    """Format a number: integers with thousands separators, others with three decimals, unknown ones as a dash."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
@@ -59,7 +59,7 @@ def number(value: Any) -> str:
 def say(kind: str, text: object) -> None:
     """Print one line on stderr, such as ``error: there is no file 'x'.``"""
     style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
-    with contextlib.suppress(OSError):  # where nobody can be told, the work still goes on
+    with contextlib.suppress(OSError):  # stderr may be closed: the work continues
         ERR.print(Text.assemble((f"{kind}:", style), " ", printable(text)), soft_wrap=True)
 
 

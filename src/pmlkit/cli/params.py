@@ -117,7 +117,7 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
 
 
 def follow(model: Any, watch: Watch) -> None:
-    """Let a fit report its iterations, where scikit-learn (1.9 and newer) lets it."""
+    """Report the iterations of a fit, if scikit-learn has callbacks (1.9 and newer)."""
     from pmlkit.methods.progress import FitProgress
 
     if hasattr(model, "set_callbacks"):

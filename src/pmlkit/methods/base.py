@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._warnings import one_of_each_warning
 from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
@@ -74,6 +74,8 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+    rows : array, optional
+        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Learned:
     scores: FloatArray
     objective: FloatArray | None = None
     n_iter: int | None = None
+    rows: IntArray | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -232,11 +235,17 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
         has_candidates = labelled_rows(Y_used)
-        scores = learned.scores[has_candidates]
-        self._fit_rule(
-            (scores, Y_used[has_candidates], learned.confidence),
-            options["sample_weight"][has_candidates] if sample_weight is not None else None,
-        )
+        weight = options.get("sample_weight")
+        if learned.rows is not None:
+            sample = self.label_confidence_[labelled][learned.rows]
+            scores = learned.scores
+            self._fit_rule((scores, sample, sample.data), None if weight is None else weight[learned.rows])
+        else:
+            scores = learned.scores[has_candidates]
+            self._fit_rule(
+                (scores, Y_used[has_candidates], learned.confidence),
+                None if weight is None else weight[has_candidates],
+            )
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores

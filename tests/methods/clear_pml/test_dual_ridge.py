@@ -67,11 +67,13 @@ def test_blocks_of_sparse_rows_are_the_kernel_in_one_piece(monkeypatch):
 
 def test_rows_without_labels_are_landmarks_too(monkeypatch):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((160, 300), density=0.05, rng=rng, format="csr")
+    X = sparse.random_array((160, 300), density=0.05, rng=rng, format="lil")
+    X[:60, 0] = 1.0
+    X = X.tocsr()
     Y = (rng.uniform(size=(160, 4)) < 0.4).astype(int)
     Y[:60] = 0
     Y[60:, 0] = 1
-    monkeypatch.setattr(estimator, "_WIDE", 300)
+    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     model = ClearPML(empty_rows="negative").fit(X, Y)
     assert model.dual_coef_.shape == (160, 4)
     assert np.isfinite(model.decision_function(X)).all()
@@ -83,10 +85,9 @@ def test_sparse_rows_are_all_landmarks_as_long_as_that_is_affordable(monkeypatch
     X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
     Y = (rng.uniform(size=(120, 4)) < 0.4).astype(int)
     Y[~Y.any(axis=1), 0] = 1
-    monkeypatch.setattr(estimator, "_WIDE", 300)
+    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
     assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
     monkeypatch.setattr(estimator, "_ALWAYS_ALL", 10)
     monkeypatch.setattr(estimator, "_NEVER_ALL", 10)
-    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (60, 4)

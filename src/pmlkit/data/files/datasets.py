@@ -1,4 +1,4 @@
-"""Read a data set from a file, or write one: `pmlkit.data.read` and `pmlkit.data.write`."""
+"""Read a data set from a file or a table of numbers, or write one: `pmlkit.data.read` and `pmlkit.data.write`."""
 
 import inspect
 import os

@@ -278,7 +278,7 @@ class TableReader:
         return np.hstack(parts)
 
     def describe(self) -> list[str]:
-        """Say what becomes of the columns, a line each."""
+        """Describe how each column becomes numbers, one line per column."""
         lines = []
         for kind, part, names in self.vectorizer.transformers_ if self.vectorizer is not None else ():
             if kind == "categories":

@@ -94,7 +94,7 @@ _HEAD = 2**16
 def open_file(
     path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None, *, notes: bool = True
 ) -> Iterator[Source]:
-    """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
+    """Open a file, decompressed, and detect its format; errors while it is read carry its name.
 
     - `path`: the file, or ``-`` for standard input.
     - `format`: by default found from what the file begins with and what it is called.
@@ -224,7 +224,7 @@ def _looks_like_libsvm(head: bytes) -> bool:
 
 @contextlib.contextmanager
 def compressed(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a stream that packs what is written to it if the ending of the path says so."""
+    """Yield a stream that compresses what is written to it, if the suffix of the path asks for it."""
     suffix = Path(path).suffix.lower()
     if suffix == ".gz":
         # No name and time inside: the same content gives the same bytes.

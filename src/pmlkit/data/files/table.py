@@ -449,7 +449,7 @@ class Table:
 
     @property
     def features(self) -> list[str]:
-        """What became of the columns, a line each."""
+        """How each feature column became numbers, one line per column."""
         reader = self.table_reader
         return [f"{counted(self.X.shape[1], 'feature')} of the model"] if reader is None else reader.describe()
 

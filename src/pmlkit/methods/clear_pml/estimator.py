@@ -39,7 +39,7 @@ _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights 
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
-_LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
+_LANDMARKS = 1000  # which cannot hold what rows with more features than that say
 _ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
 _CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
 _ROWS_IN_DOUBLE = 2_000
@@ -59,7 +59,7 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 4,000
         rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
@@ -210,7 +210,7 @@ class ClearPML(BasePML):
             target = np.zeros(Y.shape)
             target[has_candidates] = blended_target(is_candidate, final.confidence)
             weighted = self._weighting.transform(X)
-            if exact:
+            if isinstance(ridge, DualRidge):
                 self._kernel = LandmarkKernel(weighted, self._kernel.width, self._kernel.linear)
                 ridge = dual_ridge(self._kernel, self.regularization_, dtype=ridge.dtype)
             else:
@@ -284,16 +284,6 @@ class ClearPML(BasePML):
         weighting, regularization, _ = min(trials, key=lambda found: found[-1])
         self.weighting_ = weighting.weighting
         weighted = weighting.transform(rows)
-        if exact:
-            # The more rows, the stronger the best penalty: it is chosen with all of them, on few landmarks.
-            some = weighted[trial]
-            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), weighted)
-            self.regularization_, _ = search_regularization(
-                system, is_candidate.astype(np.float64), trial, start=regularization
-            )
-            kernel = LandmarkKernel(weighted, mean_distance_between(some), linear)
-            precision = np.float32 if len(is_candidate) > _ROWS_IN_DOUBLE else np.float64
-            return weighting, kernel, dual_ridge(kernel, self.regularization_, dtype=precision)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
         n_landmarks = min(n_landmarks, max(100, _CELLS // len(is_candidate)))
         landmarks = weighting.transform(X[sample_by_content(X, n_landmarks)])
@@ -301,11 +291,15 @@ class ClearPML(BasePML):
         dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
         system = ridge_system(kernel, weighted, dtype=dtype)
         self.regularization_, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
-        return weighting, kernel, system.solved(self.regularization_)
+        if not exact or landmarks.shape[0] == weighted.shape[0]:
+            return weighting, kernel, system.solved(self.regularization_)
+        kernel = LandmarkKernel(weighted, kernel.width, linear)
+        precision = np.float32 if len(is_candidate) > _ROWS_IN_DOUBLE else np.float64
+        return weighting, kernel, dual_ridge(kernel, self.regularization_, dtype=precision)
 
     def _all_rows_affordable(self, X: Features, n_labels: int) -> bool:
         """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
-        if self.n_landmarks != "auto" or X.shape[1] < _WIDE or possible_weightings(X)[0] == "standard":
+        if self.n_landmarks != "auto" or X.shape[1] < _LANDMARKS or possible_weightings(X)[0] == "standard":
             return False
         n_nonzero = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
         affordable = float(_CUBE_PER_CELL * n_nonzero * n_labels) ** (1.0 / 3.0)
