@@ -47,6 +47,10 @@ writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=
 
 _NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
+_SINGLE_PRECISION = {"coef_", "coef_factors_", "dual_coef_"}
+_LARGE_MATRIX = 250_000
+"""Cells beyond which coefficients are written to model files in single precision."""
+
 _TOP_CELLS = 16_000_000
 """Scores that are in memory at a time while the best labels are sought."""
 
@@ -57,6 +61,14 @@ _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
     """Return the state of an estimator, for a model file without the attributes that only training needs."""
     return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
+
+
+def _shortened(value: Any) -> Any:
+    """Return large matrices of numbers in single precision."""
+    if isinstance(value, tuple):
+        return tuple(_shortened(part) for part in value)
+    large = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > _LARGE_MATRIX
+    return value.astype(np.float32) if large else value
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ class Learned:
     objective: FloatArray | None = None
     n_iter: int | None = None
     rows: IntArray | None = None
+    sample: tuple[FloatArray, CSR, FloatArray] | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -243,7 +256,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         else:
             scores = learned.scores[has_candidates]
             self._fit_rule(
-                (scores, Y_used[has_candidates], learned.confidence),
+                learned.sample or (scores, Y_used[has_candidates], learned.confidence),
                 None if weight is None else weight[has_candidates],
             )
         if self._cross_fits:
@@ -307,9 +320,13 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         in_memory = sparse.issparse(state.get("label_confidence_"))
-        return model_file_state(
+        state = model_file_state(
             state, _NOT_IN_MODEL_FILES if in_memory else (*_NOT_IN_MODEL_FILES, "label_confidence_")
         )
+        if writing_model_file.get():
+            for name in _SINGLE_PRECISION & state.keys():
+                state[name] = _shortened(state[name])
+        return state
 
     def decision_function(self, X: Any) -> Any:
         """Score every label for every row; higher means more likely.

@@ -1,8 +1,10 @@
 """From the columns of a table to numbers: scikit-learn's parts, put together by what the columns hold."""
 
+import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -276,6 +278,28 @@ class TableReader:
         if any(sparse.issparse(part) for part in parts):
             return as_csr(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
         return np.hstack(parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Write the words of the vocabularies as one text each: a model file would hold a record per word."""
+        state = self.__dict__.copy()
+        if getattr(self.vectorizer, "transformers_", None) is None:
+            return state
+        packed, words = copy(self.vectorizer), {}
+        packed.transformers_ = []
+        for kind, part, names in self.vectorizer.transformers_:
+            if hasattr(part, "vocabulary_"):
+                part = copy(part)
+                words[kind] = json.dumps(sorted(part.vocabulary_, key=part.vocabulary_.__getitem__))
+                del part.vocabulary_
+            packed.transformers_.append((kind, part, names))
+        return state | {"vectorizer": packed, "words": words}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        words = state.pop("words", {})
+        self.__dict__.update(state)
+        for kind, part, _ in self.vectorizer.transformers_ if words else ():
+            if kind in words:
+                part.vocabulary_ = {word: place for place, word in enumerate(json.loads(words[kind]))}
 
     def describe(self) -> list[str]:
         """Describe how each column becomes numbers, one line per column."""
