@@ -7,7 +7,7 @@ labels is only bounded: from below by random mistakes, which are measured agains
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.cleaning.injected_null import InjectedNull
 
-__all__ = ["Estimate", "Verdict", "judge", "with_mean"]
+__all__ = ["Estimate", "Verdict", "judge", "n_first", "with_mean"]
 
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
@@ -147,6 +147,22 @@ def judge(
     noise_rate = Estimate(middle, random_mistakes.low, high)
     doubt = with_mean(slope * log_odds, middle)
     return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+
+
+def n_first(k: Any, n: int) -> int:
+    """Return how many of `n` candidates are meant by `k`: a number of them (int >= 1), or a share in (0, 1] (float).
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.estimates import n_first
+    >>> n_first(20, 10), n_first(0.25, 10)
+    (10, 2)
+    """
+    if isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1:
+        return min(int(k), n)
+    if isinstance(k, float | np.floating) and 0 < k <= 1:
+        return max(1, round(float(k) * n))
+    raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
 
 
 def _lifted(rate: float, by: float) -> float:
