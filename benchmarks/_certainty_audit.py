@@ -53,7 +53,7 @@ def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.n
 
 def answered(result: CleaningResult, wrong: np.ndarray, n: int, **settings: Any) -> Audit:
     """Return an audit with `n` answers of a reviewer who is always right."""
-    audit = result.audit(**settings)
+    audit = Audit(result, **settings)
     for _ in range(n):
         question = audit.next()
         if question is None:
@@ -101,7 +101,7 @@ def null(n_runs: int) -> None:
 def edge(n_runs: int) -> None:
     """Print the share of whole audits with a false certificate, where nearly 90 % of all candidates are wrong."""
     rng = np.random.default_rng(0)
-    n_rows, n_labels = 100, 8
+    n_rows, n_labels = 500, 8
     Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
     n = Y.nnz
     result: Any = SimpleNamespace(
