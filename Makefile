@@ -2,7 +2,8 @@
 # make review  answer questions about the demo's labels    make bench        measure the speed claims
 # make test-oldest, make test-newest   a selection of the tests with the oldest and newest dependencies
 # make docs    build the documentation                     make torture      damaged inputs for half an hour
-# make clean   remove the environments and caches
+# make clean   remove the environments and caches          make lock         renew requirements-dev.lock
+# make release-check   build the distributions and try the wheel in a clean environment
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -11,10 +12,11 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo review test lint types unit browser bench env clean docs help test-oldest test-newest torture
+.PHONY: demo review test lint types unit browser bench env clean docs help test-oldest test-newest torture \
+        release-check lock
 
 help:
-	@sed -n '1,5p' Makefile
+	@sed -n '1,6p' Makefile
 
 env: $(STAMP)
 
@@ -68,8 +70,17 @@ torture: $(STAMP)
 	timeout 1800 $(BIN)/python tests/torture/fuzz.py 1500
 
 bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+release-check: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,release]'
+	$(BIN)/python tools/release_check.py
+
+# The versions of a development environment that worked: pip install -r requirements-dev.lock --editable . --no-deps
+lock: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --python $(BIN)/python pyproject.toml --extra dev --extra docs --extra release \
+	  --no-header --no-annotate --no-emit-index-url --upgrade --output-file requirements-dev.lock

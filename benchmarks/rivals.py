@@ -62,6 +62,7 @@ BARS = (
     Bar("PMLNI", PML_NI_OCTAVE, 0.1),
     Bar("UPML", LOGISTIC, 0.3),
     Bar("NLR", LOGISTIC, 2.0),
+    Bar("PMLLENFN", LOGISTIC, 2.0),
     Bar("Schirn", LOGISTIC, 2.0),
 )
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "src"))
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
+import cli_reference
+import reproduction_page
 from docutils import nodes
 from latex2mathml.converter import convert
 
@@ -43,6 +45,7 @@ autosummary_generate = True
 autosummary_imported_members = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -96,7 +99,16 @@ def _formula(translator: Any, node: Any) -> None:
     raise nodes.SkipNode
 
 
+def _make_pages(app: Any) -> None:
+    """Write the pages that are made from code and committed results."""
+    folder = HERE / "generated"
+    folder.mkdir(exist_ok=True)
+    reproduction_page.write(folder)
+    (folder / "cli-options.md").write_text(cli_reference.reference(), encoding="utf-8")
+
+
 def setup(app: Any) -> None:
-    """Connect the filter of inherited members and the writer of formulas."""
+    """Connect the made pages, the filter of inherited members and the writer of formulas."""
+    app.connect("builder-inited", _make_pages, priority=100)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _skip_inherited)

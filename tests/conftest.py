@@ -1,6 +1,8 @@
 """Shared fixtures: the stored reference problem and the benchmark data sets."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +10,10 @@ import numpy as np
 import pytest
 
 from pmlkit.data import data_home, read
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and so would the processes that they start.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ORACLE = Path(__file__).parent / "oracle"
 
@@ -43,3 +49,16 @@ def benchmark_data():
         return read(path)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """Return a client of two Dask workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

@@ -3,26 +3,44 @@
 import doctest
 import importlib
 import importlib.util
+import inspect
 import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.metrics
+from sklearn.utils.estimator_checks import check_estimator
 
 import pmlkit
 from lfc_reference import multiplicative_step
 from pmlkit.testing import check_pml_estimator
 
 DOCS = Path(__file__).parent.parent / "docs"
-_spec = importlib.util.spec_from_file_location("refresh_outputs", DOCS / "refresh_outputs.py")
-pages = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pages)
+
+
+def from_docs(name):
+    """Return a program of the docs as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
+_OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
+OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("page", ["start.md", "clean-your-tags.md", "bring-your-own-model.md"])
+@pytest.mark.parametrize("page", ["start.md", "clean-your-tags.md", "bring-your-own-model.md", *OTHERS])
 def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
+    if page == "coming-from.md":
+        pytest.importorskip("cleanlab")
+        pytest.importorskip("skmultilearn")
     checker = doctest.OutputChecker()
     n_shown = 0
     for block, expected, got in pages.run_page(page, tmp_path):
@@ -38,15 +56,33 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    shutil.copy(DOCS / "data" / "posts.csv", tmp_path)
     method = pmlkit.methods.find_method("mine:NeighbourVote")
     check_pml_estimator(method())
+    failed = [check["check_name"] for check in check_estimator(method(), on_fail=None) if check["status"] == "failed"]
+    assert failed == []
     plan = pmlkit.bench.Plan(["digit-strips:100"], ["mine:NeighbourVote", "MLkNN"], noise=[0.5], repeats=1)
     summary = pmlkit.bench.run(plan, "results.sqlite")
     assert (summary.n_run, summary.n_failed) == (2, 0)
     for language, block in pages.blocks("extending.md"):
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
+    pages.run_shell("pmlkit fit posts.csv --labels tags --text body -m mine:NeighbourVote -o mine.skops", tmp_path)
     sys.modules.pop("mine", None)
+
+
+def test_the_few_lines_of_clear_pml_leave_one_row_out():
+    ((_, code),) = [(language, block) for language, block in pages.blocks("how-clear-pml-works.md") if "def " in block]
+    names = {}
+    exec(compile(code, "page", "exec"), names)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(25, 3)), (rng.random(25) < 0.4).astype(float)
+    K = X @ X.T
+    score, chance = names["chance_that_it_is_true"](K, y, 2.0, 0.1)
+    others = np.arange(25) != 7
+    coefficients = np.linalg.solve(K[np.ix_(others, others)] + 2.0 * np.eye(24), y[others] - y.mean())
+    np.testing.assert_allclose(score[7], y.mean() + K[7, others] @ coefficients)
+    assert ((chance >= 0) & (chance <= 1)).all()
 
 
 def test_the_confidence_step_of_the_page_is_that_of_the_method():
@@ -76,6 +112,64 @@ def test_every_public_object_is_in_the_reference():
     for module, names in listed.items():
         for name in names:
             assert getattr(importlib.import_module(module), name).__doc__, f"{module}.{name}"
+
+
+def test_the_first_change_of_the_contributing_guide_works():
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    test, function = [textwrap.dedent(block) for block in re.findall(r" {3}```python\n(.*?) {3}```", text, re.DOTALL)]
+    names = {**vars(pmlkit.metrics._sets), "np": np, "sklearn": sklearn, "pytest": pytest}
+    exec(compile(function + test, "CONTRIBUTING", "exec"), names)
+    names["test_subset_accuracy_equals_scikit_learn"]()
+    assert names["subset_accuracy"]([[1, 0], [0, 1]], [[1, 1], [0, 1]]) == 0.5
+
+
+def public_objects():
+    """Return what docs/api.md lists, as (module, name, object)."""
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    for module, names in re.findall(r"currentmodule:: ([\w.]+)\n\n.*?\n\n(.*?)```", text, re.DOTALL):
+        for name in names.split():
+            yield module, name, getattr(importlib.import_module(module), name)
+
+
+def test_every_public_object_has_an_example():
+    """Doctests run the examples; a record may name the function that makes it and shows it."""
+    without = []
+    for module, name, thing in public_objects():
+        text = inspect.getdoc(thing) or ""
+        made_by = re.search(r"made by `(\w+)`, whose example", text)
+        if made_by:
+            text = inspect.getdoc(getattr(importlib.import_module(module), made_by[1])) or ""
+        if callable(thing) and ">>> " not in text:
+            without.append(f"{module}.{name}")
+    assert without == []
+
+
+def options_of_commands():
+    shared = {"--help", "--version", "--install-completion"}
+    return shared.union(*(param.opts for command in cli_reference.commands().values() for param in command.params))
+
+
+def test_the_reference_has_every_command_and_option():
+    text = cli_reference.reference()
+    for name, command in cli_reference.commands().items():
+        assert f"\n## {name}\n" in text
+        for param in command.params:
+            if param.param_type_name == "option":
+                assert f"`{param.opts[0]}`" in text, f"{name} {param.opts[0]}"
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.stem)
+def test_options_and_commands_that_the_pages_name_exist(page):
+    known, commands = options_of_commands(), cli_reference.commands()
+    for line in page.read_text(encoding="utf-8").splitlines():
+        for command, words in re.findall(r"(?<![\w/-])pmlkit ([a-z-]+)([^`|]*)", line if "pmlkit " in line else ""):
+            if command in commands:
+                own = {word for param in commands[command].params for word in param.opts} | {"--help"}
+                used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", words.partition("  #")[0]))
+                assert used <= own, f"{page.name}: {command} has no {sorted(used - own)}"
+        if "python " not in line and "pip " not in line and "npm " not in line:
+            named = set(re.findall(r"`(--[a-z][a-z-]*)", line))
+            assert named <= known | _OTHER_PROGRAMS, f"{page.name}: {sorted(named - known)}"
 
 
 def test_every_page_is_in_a_contents_list():

@@ -37,6 +37,16 @@ def test_an_error_inside_lifts_the_limit():
     assert blas_threads() == {2}
 
 
+def run_with_two_threads(script):
+    """Return the lines that a script prints in a process whose linear algebra has two threads."""
+    two = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    words = [sys.executable, "-c", script]
+    output = subprocess.run(words, env=os.environ | two, capture_output=True, text=True, check=True).stdout.split("\n")
+    if output[0] != "[2]":
+        pytest.skip("BLAS has no second thread here")
+    return output
+
+
 OVERLAPPING = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -53,14 +63,14 @@ print(blas_threads())
 def first():
     with one_blas_thread():
         first_in.set()
-        second_in.wait(10)
+        second_in.wait()
     first_out.set()
 
 def second():
-    first_in.wait(10)
+    first_in.wait()
     with one_blas_thread():
         second_in.set()
-        first_out.wait(10)
+        first_out.wait()
         print(blas_threads())
 
 with ThreadPoolExecutor(2) as pool:
@@ -78,9 +88,31 @@ def test_fits_that_overlap_in_two_threads_leave_no_limit_behind():
 
     The threads stay alive, as those of a pool do: threadpoolctl then ignores every other thread, until told otherwise.
     """
-    two = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "2")
-    words = [sys.executable, "-c", OVERLAPPING]
-    output = subprocess.run(words, env=os.environ | two, capture_output=True, text=True, check=True).stdout.split("\n")
-    if output[0] != "[2]":
-        pytest.skip("BLAS has no second thread here")
+    output = run_with_two_threads(OVERLAPPING)
     assert output[:5] == ["[2]", "[1]", "[2]", "[1]", "[2]"]
+
+
+OWNED = """
+import numpy, scipy.linalg
+from concurrent.futures import ThreadPoolExecutor
+from threadpoolctl import threadpool_info, threadpool_limits
+from pmlkit._threads import one_blas_thread
+
+def blas_threads():
+    return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+
+def fit():
+    with one_blas_thread():
+        return blas_threads()
+
+print(blas_threads())
+owner = threadpool_limits(limits=2, user_api="blas")  # of the main thread, which lives on
+with ThreadPoolExecutor(1) as pool:
+    print(pool.submit(fit).result())
+    print(blas_threads())
+"""
+
+
+def test_a_fit_is_limited_although_another_thread_set_a_limit():
+    output = run_with_two_threads(OWNED)
+    assert output[:3] == ["[2]", "[1]", "[2]"]

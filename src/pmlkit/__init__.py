@@ -4,8 +4,6 @@ Start with :func:`open_table` for a file, :func:`clean` to find wrong labels, an
 candidate labels.
 """
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # typing takes longer to import than all else that the command line needs to answer Ctrl-C
 if TYPE_CHECKING:
     from typing import Any
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
         NLR,
         PMLFP,
         PMLLC,
+        PMLLENFN,
         PMLLFC,
         PMLLRS,
         PMLNI,
@@ -42,6 +41,7 @@ __all__ = [
     "NLR",
     "PMLFP",
     "PMLLC",
+    "PMLLENFN",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
@@ -74,6 +74,8 @@ _OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "c
 
 def __getattr__(name: str) -> "Any":
     """Import what is asked for, so that ``import pmlkit`` and the command line's help need no scikit-learn."""
+    from importlib import import_module  # not before: the command line is to answer Ctrl-C as early as it can
+
     if name in _SUBMODULES:
         return import_module(f"pmlkit.{name}")
     if name in __all__:

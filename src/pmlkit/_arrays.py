@@ -78,11 +78,6 @@ def row_of_cells(matrix: CSR) -> IntArray:
 def without_cells(matrix: CSR, removed: BoolArray) -> CSR:
     """Return an indicator without some of its stored cells, as a CSR array of uint8.
 
-    Parameters
-    ----------
-    matrix : CSR array
-    removed : array of bool aligned with ``matrix.data``
-
     Examples
     --------
     >>> import numpy as np
@@ -100,22 +95,7 @@ def without_cells(matrix: CSR, removed: BoolArray) -> CSR:
 def row_hash(X: Features, *, seed: int = 0, precision: type[np.floating[Any]] = np.float64) -> NDArray[np.uint64]:
     """Hash rows by a sum over their non-zero cells, which neither order nor storage can change.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-    seed : int, default=0
-    precision : float type, default=float64
-        Values are compared at this precision.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit._arrays import row_hash
-    >>> X = np.array([[1.0, 0.0, 2.0], [1.0, 0.0, 2.0], [2.0, 0.0, 1.0]])
-    >>> hashes = row_hash(X)
-    >>> bool(hashes[0] == hashes[1] != hashes[2]), bool((row_hash(sparse.csr_array(X)) == hashes).all())
-    (True, True)
+    `precision`: values are compared at this precision.
     """
     hashes = np.zeros(X.shape[0], dtype=np.uint64)
     step = 65_536
@@ -146,10 +126,6 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def moderate(X: Features) -> Features:
     """Return features whose products stay finite: refuse what is larger than 1e30, take what is below 1e-100 for zero.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
-
     Examples
     --------
     >>> import numpy as np
@@ -159,8 +135,7 @@ def moderate(X: Features) -> Features:
     >>> moderate(np.array([[1.0, 1e300]]))
     Traceback (most recent call last):
         ...
-    pmlkit.exceptions.DataError: X holds 1e+300 in row 0, column 1: numbers beyond 1e+30 overflow when they are \
-multiplied, so correct or scale them.
+    pmlkit.exceptions.DataError: X holds 1e+300 in row 0, column 1: numbers beyond 1e+30 overflow ...
     """
     is_sparse = sparse.issparse(X)
     values: NDArray[Any] = X.data if is_sparse else X

@@ -39,13 +39,9 @@ _SEPARATORS = (";", "|", ",", " ")
 class LabelFormat:
     """The format of labels, so that predictions can be returned in the same one.
 
-    Attributes
-    ----------
-    container : str
-        ``"1d"``, ``"ndarray"``, ``"csr_array"``, ``"csr_matrix"``, ``"pandas"``, ``"polars"`` for indicators;
-        ``"list"``, ``"object"`` (array), ``"pandas_series"``, ``"polars_series"`` for names per row.
-    cell : str
-        The dtype of an indicator's cells, or the type of a row of names (list, tuple, set, frozenset).
+    - `container`: ``"1d"``, ``"ndarray"``, ``"csr_array"``, ``"csr_matrix"``, ``"pandas"``, ``"polars"`` for
+      indicators; ``"list"``, ``"object"`` (array), ``"pandas_series"``, ``"polars_series"`` for names per row.
+    - `cell`: the dtype of an indicator's cells, or the type of a row of names (list, tuple, set, frozenset).
     """
 
     container: str
@@ -61,13 +57,8 @@ class LabelFormat:
 class Labels:
     """Validated labels.
 
-    Attributes
-    ----------
-    indicator : CSR array of uint8 ones of shape (n_samples, n_labels)
-        Read-only, with sorted indices.
-    names : list or None
-        Columns of a DataFrame, or the sorted names of lists; None if the labels have no names.
-    format : LabelFormat
+    `indicator` (n_samples, n_labels): read-only, with sorted indices. `names`: columns of a DataFrame, or the sorted
+    names of lists; None if the labels have no names.
     """
 
     indicator: CSR
@@ -78,30 +69,9 @@ class Labels:
 def read_labels(y: Any, what: str = "Y", *, names: Iterable[Any] | None = None) -> Labels:
     """Validate labels in any of the formats that users have.
 
-    Parameters
-    ----------
-    y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels), or n_samples collections of names
-        An indicator of 0/1; or a list, tuple, pandas or polars Series or 1-D object array that holds a list, tuple or
-        set of label names (str) per row. An empty or missing (None, NaN) row has no label.
-    what : str, default="Y"
-        The name of the argument in messages.
-    names : iterable of str, optional
-        The label of each column, for names per row; by default their sorted union.
-
-    Returns
-    -------
-    labels : Labels
-
-    Examples
-    --------
-    >>> from pmlkit._labels import read_labels
-    >>> labels = read_labels([["sea", "sun"], [], ["beach"]])
-    >>> labels.names
-    ['beach', 'sea', 'sun']
-    >>> labels.indicator.toarray()
-    array([[0, 1, 1],
-           [0, 0, 0],
-           [1, 0, 0]], dtype=uint8)
+    - `y` (n_samples, n_labels): an indicator of 0/1; or a list, tuple, pandas or polars Series or 1-D object array that
+      holds a list, tuple or set of label names (str) per row. An empty or missing (None, NaN) row has no label.
+    - `names`: the label of each column, for names per row; by default their sorted union.
     """
     rows = names_per_row(y, what)
     if rows is not None:
@@ -148,13 +118,7 @@ def label_format(y: Any, rows: Sequence[Any] | None = None) -> LabelFormat:
 def in_format(label_sets: BoolArray | CSR, form: LabelFormat, names: Any, *, like: Any = None) -> Any:
     """Return label sets in the format of the labels that were given.
 
-    Parameters
-    ----------
-    label_sets : bool array or CSR array of shape (n_samples, n_labels)
-    form : LabelFormat
-    names : sequence of length n_labels
-    like : object, optional
-        Where a pandas index is taken from.
+    `like`: where a pandas index is taken from.
 
     Examples
     --------

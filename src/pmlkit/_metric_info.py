@@ -9,16 +9,7 @@ __all__ = ["CLEANING", "F1", "FIVE", "METRICS", "PRECISION_AT", "MetricInfo"]
 class MetricInfo:
     """Description of a metric.
 
-    Attributes
-    ----------
-    key : str
-        Column of the results.
-    name : str
-        Name in a sentence.
-    short : str
-        Name as the header of a narrow column.
-    lower_is_better : bool
-        Whether it is a loss.
+    `key`: column of the results. `name`: name in a sentence. `short`: name as the header of a narrow column.
     """
 
     key: str

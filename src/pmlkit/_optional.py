@@ -11,6 +11,7 @@ __all__ = ["MissingDependencyError", "optional_import"]
 _EXTRAS = {
     "pyarrow": ("parquet", "pyarrow", "Parquet files need"),
     "PIL": ("images", "Pillow", "Image files need"),
+    "dask": ("dask", "Dask", "Blocks of Dask need"),
     "distributed": ("dask", "Dask", "Running on a cluster needs"),
     "cleanlab": ("cleanlab", "cleanlab", "CleanlabFilter needs"),
     "starlette": ("review", "starlette", "The review page needs"),
@@ -25,24 +26,7 @@ class MissingDependencyError(DataError, ImportError):
 def optional_import(module: str) -> Any:
     """Return a module of an optional package.
 
-    Parameters
-    ----------
-    module : str
-        Dotted name, such as ``pyarrow.parquet``.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the package is not installed.
-
-    Examples
-    --------
-    >>> from pmlkit._optional import optional_import
-    >>> try:
-    ...     optional_import("pyarrow.no_such_module")
-    ... except ImportError as error:
-    ...     print(error)
-    Parquet files need pyarrow, which is not installed: run pip install 'pmlkit[parquet]'.
+    `module`: dotted name, such as ``pyarrow.parquet``. Raises MissingDependencyError: if the package is not installed.
     """
     extra, name, purpose = _EXTRAS[module.partition(".")[0]]
     try:

@@ -10,11 +10,8 @@ __all__ = ["generator"]
 def generator(random_state: RandomState) -> np.random.Generator:
     """Return a numpy Generator for any of scikit-learn's kinds of `random_state`.
 
-    Parameters
-    ----------
-    random_state : int, Generator, RandomState or None
-        An int gives the same numbers every time; a Generator is used as it is;
-        a RandomState is asked once for a seed; None gives fresh numbers.
+    `random_state`: an int gives the same numbers every time; a Generator is used as it is; a RandomState is asked once
+    for a seed; None gives fresh numbers.
 
     Examples
     --------

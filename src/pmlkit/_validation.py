@@ -35,13 +35,6 @@ def number_table(table: Any, what: str, *, allow_sparse: bool = True) -> Any:
 
     The input is never changed, and the dtype is kept. NaN and infinite values are the caller's to judge.
 
-    Parameters
-    ----------
-    table : array-like, sparse matrix or DataFrame
-    what : str
-        The name of the table in messages.
-    allow_sparse : bool, default=True
-
     Examples
     --------
     >>> from pmlkit._validation import number_table

@@ -20,18 +20,6 @@ def one_of_each_warning() -> Iterator[None]:
 
     What is set up to be an error or to be ignored stays so. Work that overlaps in threads, or is nested, is counted
     as one: Python has one list of filters for all threads.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from pmlkit._warnings import one_of_each_warning
-    >>> with warnings.catch_warnings(record=True) as found:
-    ...     warnings.simplefilter("always")
-    ...     with one_of_each_warning():
-    ...         for k in range(20):
-    ...             warnings.warn(f"stopped after {k} rounds")
-    >>> [str(warning.message) for warning in found]
-    ['stopped after 0 rounds']
     """
     global _n_inside
     with _lock:

@@ -25,14 +25,8 @@ N_ANSWERS = 200
 class Suspect:
     """A candidate that is probably false.
 
-    Attributes
-    ----------
-    row, label : int
-        Which cell.
-    confidence : float
-        Probability that it is true, by the method.
-    is_wrong : bool
-        Whether it is false, by the truth.
+    `row`, `label`: which cell. `confidence`: probability that it is true, by the method. `is_wrong`: whether it is
+    false, by the truth.
     """
 
     row: int
@@ -45,15 +39,8 @@ class Suspect:
 class DemoMethod:
     """A fitted method and its metrics.
 
-    Attributes
-    ----------
-    model : estimator
-    seconds : float
-        Duration of the fit.
-    metrics : dict
-        Metrics of the held-out rows against the truth, see `pmlkit.metrics.evaluate`.
-    cleaning : dict
-        Metrics of the training rows, see `pmlkit.metrics.evaluate_cleaning`.
+    `seconds`: duration of the fit. `metrics`: metrics of the held-out rows against the truth, see
+    `pmlkit.metrics.evaluate`. `cleaning`: metrics of the training rows, see `pmlkit.metrics.evaluate_cleaning`.
     """
 
     model: BasePML
@@ -66,20 +53,14 @@ class DemoMethod:
 class DemoAudit:
     """The answers of a simulated reviewer, who knows the truth, and what they allow.
 
-    Attributes
-    ----------
-    noise_rate_before, noise_rate_after : tuple of float
-        The share of false labels, estimated without and with answers: estimate, lower and upper bound.
-    advice : str
-        What cleaning recommends without answers.
-    n_answers, n_found : int
-        Answers, and labels that these called wrong.
-    promise : str
-        The certificate in words; empty if there is none.
-    n_removed, n_removed_wrong : int
-        Labels that may be removed by the certificate, and how many of these are really false.
-    n_false : int
-        False labels in all.
+    - `noise_rate_before`, `noise_rate_after`: the share of false labels, estimated without and with answers: estimate,
+      lower and upper bound.
+    - `advice`: what cleaning recommends without answers.
+    - `n_answers`, `n_found`: answers, and labels that these called wrong.
+    - `promise`: the certificate in words; empty if there is none.
+    - `n_removed`, `n_removed_wrong`: labels that may be removed by the certificate, and how many of these are really
+      false.
+    - `n_false`: false labels in all.
     """
 
     noise_rate_before: tuple[float, float, float]
@@ -97,18 +78,10 @@ class DemoAudit:
 class Demo:
     """Results of the demo.
 
-    Attributes
-    ----------
-    data : PMLDataset
-        All rows; the first `n_train` are for training.
-    n_train : int
-    methods : dict of str to DemoMethod
-    best_cleaner : str
-        Method with the largest cleaning AUC.
-    suspects : tuple of Suspect
-        Its least confident candidates, the least confident first.
-    audit : DemoAudit
-        What a simulated reviewer's answers about the training rows bring.
+    - `data`: all rows; the first `n_train` are for training.
+    - `best_cleaner`: method with the largest cleaning AUC.
+    - `suspects`: its least confident candidates, the least confident first.
+    - `audit`: what a simulated reviewer's answers about the training rows bring.
     """
 
     data: PMLDataset
@@ -128,27 +101,10 @@ def run_demo(
 ) -> Demo:
     """Learn the digit strips from confusable candidates with four methods, evaluate them, and audit the labels.
 
-    Parameters
-    ----------
-    n_rows : int, default=2000
-        Number of strips; four fifths are for training, and share no scan with the others.
-    n_suspects : int, default=10
-        Number of suspicious labels to list.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the data and of the methods.
-    on_stage : callable, optional
-        Called with the name of each of the `N_STAGES` stages when it starts.
-
-    Returns
-    -------
-    demo : Demo
-
-    Examples
-    --------
-    >>> from pmlkit.demo import run_demo
-    >>> demo = run_demo(300)
-    >>> list(demo.methods), demo.n_train, len(demo.suspects)
-    (['ClearPML', 'CandidateLogistic', 'MLkNN', 'PMLLFC'], 240, 10)
+    - `n_rows`: number of strips; four fifths are for training, and share no scan with the others.
+    - `n_suspects`: number of suspicious labels to list.
+    - `random_state`: seed of the data and of the methods.
+    - `on_stage`: called with the name of each of the `N_STAGES` stages when it starts.
     """
     on_stage("pasting digits into strips")
     data = load_digit_strips(n_rows, random_state=random_state)
@@ -176,13 +132,7 @@ def run_demo(
 def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_ANSWERS) -> DemoAudit:
     """Answer the questions of an audit from the truth, and compare its promise with it.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        Of the training rows; it never sees the truth.
-    train : PMLDataset
-        The rows, with their truth.
-    n_answers : int, default=200
+    `result`: of the training rows; it never sees the truth. `train`: the rows, with their truth.
 
     Examples
     --------
@@ -217,25 +167,7 @@ def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_
 def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple[Suspect, ...]:
     """Return the least confident candidates of a model; ties are ordered by row and label.
 
-    Parameters
-    ----------
-    train : PMLDataset
-        Data that the model was fitted on, with the truth.
-    model : estimator
-        Fitted.
-    n_suspects : int
-        Maximum number.
-
-    Examples
-    --------
-    >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.demo import least_confident
-    >>> from pmlkit.methods import MLkNN
-    >>> strips = load_digit_strips(100)
-    >>> model = MLkNN().fit(strips.X, strips.Y)
-    >>> found = least_confident(strips, model, 3)
-    >>> [suspect.confidence for suspect in found] == sorted(model.label_confidence_.data)[:3]
-    True
+    `train`: data that the model was fitted on, with the truth. `model`: fitted. `n_suspects`: maximum number.
     """
     confidence = model.label_confidence_
     rows = row_of_cells(confidence)

@@ -83,6 +83,14 @@ class MethodError(ValueError):
         One sentence with the remedy.
     word : str
         The name of the method or parameter that is wrong.
+
+    Examples
+    --------
+    >>> from pmlkit import make_classifier
+    >>> make_classifier("MLkN")
+    Traceback (most recent call last):
+        ...
+    pmlkit.exceptions.MethodError: There is no method 'MLkN'. Did you mean 'MLkNN'? ...
     """
 
     def __init__(self, message: str, word: str = "") -> None:
@@ -91,4 +99,15 @@ class MethodError(ValueError):
 
 
 class PMLWarning(_Message, UserWarning):
-    """Something a user should know, though the result stands. The parameters are those of `DataError`."""
+    """Something a user should know, though the result stands. The parameters are those of `DataError`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from pmlkit.exceptions import PMLWarning
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warnings.warn(PMLWarning("2 columns are constant."))
+    >>> print(caught[0].message)
+    2 columns are constant.
+    """

@@ -2,6 +2,7 @@
 
 import io
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ from pmlkit._files import check_target, replacing
 from pmlkit.exceptions import DataError
 from pmlkit.methods.base import writing_model_file
 
-__all__ = ["dumps", "load", "loads", "save"]
+__all__ = ["dumps", "is_model_file", "load", "loads", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write a fitted model to a file, completely or not at all.
 
     Left out is what only training needs: callbacks, ``out_of_fold_scores_``, and the ``result_`` of a
-    :class:`~pmlkit.cleaning.LabelCleaner`.
+    :class:`~pmlkit.cleaning.LabelCleaner`. Matrices of more than 250,000 coefficients are written in single precision,
+    which changes scores by about one part in ten million.
 
     Parameters
     ----------
@@ -65,6 +67,17 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
     ------
     DataError
         If the file is damaged, is not a model, or holds a type that is not trusted.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.persistence import load, save
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, pathlib.Path(folder, "model.skops"))
+    ...     load(pathlib.Path(folder, "model.skops"))
+    MLkNN(n_neighbors=1)
     """
     source = Path(path)
     if not source.is_file():
@@ -73,18 +86,53 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
         return _load(stream, str(source), trusted)
 
 
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is a model that `save` wrote; its content is not checked.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import is_model_file
+    >>> is_model_file("posts.csv")
+    False
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "schema.json" in archive.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
+
+
 def dumps(model: Any) -> bytes:
-    """Return a fitted model as the bytes that `save` writes."""
+    """Return a fitted model as the bytes that `save` writes.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import dumps
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> isinstance(dumps(model), bytes)
+    True
+    """
     token = writing_model_file.set(True)
     try:
-        data: bytes = skops.io.dumps(model)
+        # Level 1: numbers hardly compress, and names compress well at any level.
+        data: bytes = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     finally:
         writing_model_file.reset(token)
     return data
 
 
 def loads(data: bytes, *, trusted: Iterable[type | str] = ()) -> Any:
-    """Return the model in the bytes of `dumps`; see `load`."""
+    """Return the model in the bytes of `dumps`; see `load`.
+
+    Examples
+    --------
+    >>> from pmlkit.persistence import dumps, loads
+    >>> from pmlkit import MLkNN
+    >>> model = MLkNN(n_neighbors=1).fit([[0.0], [1.0], [2.0]], [["a"], ["b"], ["b"]])
+    >>> loads(dumps(model)).predict([[2.0]])
+    [['b']]
+    """
     return _load(io.BytesIO(data), "the data", trusted)
 
 

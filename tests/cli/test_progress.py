@@ -5,8 +5,9 @@ import pytest
 from rich.console import Console
 
 from pmlkit.cli import progress
-from pmlkit.cli.progress import FitProgress, Watch
+from pmlkit.cli.progress import Watch
 from pmlkit.methods import PMLLFC
+from pmlkit.methods.progress import FitProgress
 
 
 @pytest.fixture

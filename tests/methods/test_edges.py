@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pmlkit import NLR, PMLFP, PMLLC, UPML, CandidateLogistic, RankSVM, Schirn
+from pmlkit import NLR, PMLFP, PMLLC, PMLLENFN, UPML, CandidateLogistic, RankSVM, Schirn
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics import average_precision
@@ -21,6 +21,7 @@ METHODS = [
     UPML(loss="logistic"),
     UPML(loss="ranking"),
     NLR(),
+    PMLLENFN(random_state=0),
     Schirn(),
     CandidateLogistic(),
 ]

@@ -30,28 +30,14 @@ _SHARED_CODE = ("pmlkit.data.digits", "pmlkit.data.noise", "pmlkit.data.splits",
 class Cell:
     """One cell, with everything that a worker needs to run it.
 
-    Attributes
-    ----------
-    key : str
-        Digest of everything that could change the result.
-    group : str
-        The same without the repeat.
-    data, label : str
-        Names of the data set and of the method in the results.
-    source : Source
-        Data set.
-    noise : {"own", "uniform", "correlated", "confusable"}
-    ratio : float or None
-        None for ``own``.
-    repeat, seed : int
-        The seed is derived from the repeat; split, noise and method are seeded by it.
-    method : str
-    params : dict
-        Parameters of the method.
-    shown_params : str
-        Parameters that differ from the defaults, as canonical JSON.
-    grid, tune
-        Values to tune over on the training rows, and how.
+    - `key`: digest of everything that could change the result.
+    - `group`: the same without the repeat.
+    - `data`, `label`: names of the data set and of the method in the results.
+    - `ratio`: None for ``own``.
+    - `repeat`, `seed`: the seed is derived from the repeat; split, noise and method are seeded by it.
+    - `params`: parameters of the method.
+    - `shown_params`: parameters that differ from the defaults, as canonical JSON.
+    - `grid`, `tune`: values to tune over on the training rows, and how.
     """
 
     key: str
@@ -79,27 +65,11 @@ class Cell:
 def expand(plan: Plan) -> list[Cell]:
     """Return the cells of a plan; cells that share a split are adjacent.
 
-    Parameters
-    ----------
-    plan : Plan
-
-    Returns
-    -------
-    cells : list of Cell
-
     Notes
     -----
     The key of a cell is a digest of the content of the data set, the noise, the repeat and the seed of the plan, the
     method with all its parameters (defaults included), how it is tuned, the version of pmlkit and the code of the
     method, of the noise, of the splits and of the metrics.
-
-    Examples
-    --------
-    >>> from pmlkit.bench import Plan
-    >>> from pmlkit.bench.cells import expand
-    >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN", "PMLLFC"], noise=[0.5, 1], repeats=2))
-    >>> len(cells), cells[0].title, len({cell.seed for cell in cells})
-    (8, 'digit-strips:100, uniform 0.5, MLkNN, repeat 0', 2)
     """
     cells = []
     variants = plan.variants()

@@ -37,27 +37,8 @@ _of_thread = threading.local()
 def run_cell(cell: Cell, budget: Budget) -> Outcome:
     """Run a cell in a process of its own.
 
-    Parameters
-    ----------
-    cell : Cell
-    budget : Budget
-
-    Returns
-    -------
-    outcome : Outcome
-        Its answer has the `METRICS`, ``fit_seconds`` (tuning included), ``predict_seconds``, and ``chosen``, the
-        tuned parameters.
-
-    Examples
-    --------
-    >>> from pmlkit.bench import Plan
-    >>> from pmlkit.bench.evaluation import run_cell
-    >>> from pmlkit.bench.cells import expand
-    >>> from pmlkit.bench.sandbox import Budget
-    >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN"], noise=[0.5], repeats=1))
-    >>> outcome = run_cell(cells[0], Budget(seconds=60, megabytes=1000))
-    >>> 0 < outcome.answer["average_precision"] <= 1
-    True
+    Returns: its answer has the `METRICS`, ``fit_seconds`` (tuning included), ``predict_seconds``, and ``chosen``, the
+    tuned parameters.
     """
     if not hasattr(_of_thread, "sandbox"):
         _of_thread.sandbox = Sandbox(_prepare)
@@ -129,37 +110,16 @@ def choose_params(
 ) -> dict[str, Any]:
     """Choose parameters by cross-validation on the training rows, scored on the candidates of the held-out rows.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted; it is not changed.
-    grid : dict of sequences
-        Values of each parameter.
-    X, Y : training rows and their candidates
-        The truth is not used.
-    tune : Tune
-        Number of folds, and the metric.
-    random_state : int
-        Seed of the folds.
-
-    Returns
-    -------
-    chosen : dict
-        Best combination, the first one of equals.
+    - `model`: unfitted; it is not changed.
+    - `grid`: values of each parameter.
+    - `X`, `Y`: the truth is not used.
+    - `tune`: number of folds, and the metric.
+    - `random_state`: seed of the folds.
+    - Returns: best combination, the first one of equals.
 
     Notes
     -----
     A combination that raises is left out; if all do, the last error is raised.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plan_entries import Tune
-    >>> from pmlkit.bench.evaluation import choose_params
-    >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods import MLkNN
-    >>> data = load_digit_strips(100)
-    >>> choose_params(MLkNN(), {"n_neighbors": [1, 10]}, data.X, data.Y, tune=Tune(), random_state=0)
-    {'n_neighbors': 10}
     """
     folds = list(StratifiedLabelKFold(tune.folds, random_state=random_state).split(X, Y))
     score = scorers[tune.metric]

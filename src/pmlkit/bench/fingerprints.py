@@ -41,31 +41,14 @@ def digest(*parts: Any) -> str:
 
 
 def derive_seed(*parts: Any) -> int:
-    """Return a 31-bit seed derived from the parts; every kind of `random_state` accepts it.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.fingerprints import derive_seed
-    >>> derive_seed(0, "scene", 1) == derive_seed(0, "scene", 1) != derive_seed(0, "scene", 2)
-    True
-    """
+    """Return a 31-bit seed derived from the parts; every kind of `random_state` accepts it."""
     return int(digest(*parts), 16) % 2**31
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
     """Return a digest of the code of modules and of all modules of this package that they import.
 
-    Parameters
-    ----------
-    modules : iterable of str
-        Dotted names. Comments, docstrings and layout do not change the digest.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.fingerprints import code_fingerprint
-    >>> knn, lfc = code_fingerprint(["pmlkit.methods.mlknn"]), code_fingerprint(["pmlkit.methods.pml_lfc"])
-    >>> len(knn), knn == lfc
-    (24, False)
+    `modules`: dotted names. Comments, docstrings and layout do not change the digest.
     """
     parts = "\n".join(f"{name} {_source(name)[0]}" for name in sorted(_with_imports(modules)))
     return hashlib.sha256(parts.encode()).hexdigest()[:24]

@@ -107,24 +107,7 @@ FILTERS = {
 def sentences(summary: Summary) -> list[Markup]:
     """Return the main results as sentences, one or two per item.
 
-    Parameters
-    ----------
-    summary : Summary
-
-    Returns
-    -------
-    items : list of Markup
-        HTML; names are escaped.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.summary import summarize
-    >>> from pmlkit.bench.formatting import sentences
-    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
-    >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
-    >>> print(sentences(summarize(cells))[0])
-    By one-error, <b>PMLLFC</b> ranks best over 1 case: mean rank 1.00 of 2 methods. But ...
+    Returns: HTML; names are escaped.
     """
     items = [_winner(summary), _other_metrics(summary), _tests(summary), _cost(summary), _failed(summary)]
     return [item for item in items if item]

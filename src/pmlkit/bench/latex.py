@@ -31,24 +31,7 @@ _LATEX_SIGNS = {
 def latex_tables(summary: Summary) -> str:
     r"""Return tables of the results per metric, of mean ranks, and of wins, ties and losses.
 
-    Parameters
-    ----------
-    summary : Summary
-
-    Returns
-    -------
-    text : str
-        For ``\input``; the preamble needs the packages booktabs and graphicx, both named in the first lines.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.latex import latex_tables
-    >>> from pmlkit.bench.summary import summarize
-    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
-    >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
-    >>> print(latex_tables(summarize(cells)).splitlines()[12])
-    toy & 50 \% uniform & $\mathbf{0.200}$ & $0.300$ \\
+    Returns: for ``\input``; the preamble needs the packages booktabs and graphicx, both named in the first lines.
     """
     head = [
         "% Made by pmlkit. In the preamble: \\usepackage{booktabs,graphicx}",

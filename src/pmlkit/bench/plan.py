@@ -158,7 +158,7 @@ def _tune(given: Any) -> Tune | None:
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """Read a plan from a TOML file; errors name the line.
+    r"""Read a plan from a TOML file; errors name the line.
 
     Parameters
     ----------
@@ -167,6 +167,16 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     Returns
     -------
     plan : Plan
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit.bench import read_plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "plan.toml")
+    ...     _ = path.write_text('data = ["digit-strips"]\nmethods = ["MLkNN"]\nrepeats = 3')
+    ...     read_plan(path).repeats
+    3
     """
     file = Path(path)
     try:

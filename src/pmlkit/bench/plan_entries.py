@@ -35,7 +35,7 @@ Noise = float | Literal["own"]
 
 
 class PlanError(ValueError):
-    """An error in a plan.
+    r"""An error in a plan.
 
     Parameters
     ----------
@@ -45,6 +45,14 @@ class PlanError(ValueError):
         Key of the plan that is wrong.
     word : str
         Word that is wrong, to find its line in a file.
+
+    Examples
+    --------
+    >>> from pmlkit.bench import parse_plan
+    >>> parse_plan('data = ["digit-strips"]\nmethods = ["MLkNN"]\nrepeats = 0')
+    Traceback (most recent call last):
+        ...
+    pmlkit.bench.plan_entries.PlanError: plan, line 3: repeats must be a whole number of at least 1 ...
     """
 
     def __init__(self, message: str, section: str = "", word: str = "") -> None:
@@ -131,12 +139,8 @@ def stem(path: str) -> str:
 class Tune:
     """Tuning of parameters by cross-validation on the training rows.
 
-    Attributes
-    ----------
-    folds : int
-        Number of folds.
-    metric : str
-        Key of `pmlkit.metrics.scorers`; computed on the candidates of the held-out rows, never on the truth.
+    `folds`: number of folds. `metric`: key of `pmlkit.metrics.scorers`; computed on the candidates of the held-out
+    rows, never on the truth.
     """
 
     folds: int = 3
@@ -158,17 +162,11 @@ class Tune:
 class DataEntry:
     """A data set of a plan.
 
-    Attributes
-    ----------
-    name : str
-        Name in the results. Without a `path`: ``digit-strips``, ``digit-strips:500`` (that many rows), or a file
-        ``<name>.npz`` in `pmlkit.data.data_home`.
-    path : str, optional
-        File for `pmlkit.data.read`.
-    options : dict
-        Options of `pmlkit.data.read`.
-    noise, kinds : tuple, optional
-        Override those of the plan.
+    - `name`: name in the results. Without a `path`: ``digit-strips``, ``digit-strips:500`` (that many rows), or a file
+      ``<name>.npz`` in `pmlkit.data.data_home`.
+    - `path`: file for `pmlkit.data.read`.
+    - `options`: options of `pmlkit.data.read`.
+    - `noise`, `kinds`: override those of the plan.
     """
 
     name: str
@@ -251,16 +249,10 @@ class Variant:
 class MethodEntry:
     """A method of a plan.
 
-    Attributes
-    ----------
-    name : str
-        Name listed by `pmlkit methods`, or ``module:Class`` for a class of your own.
-    params : dict
-        Parameters that differ from the defaults.
-    grid : dict of sequences
-        Parameters with several values: all combinations are run, or tuned over if the plan tunes.
-    label : str, optional
-        Name in the results; by default the method with its parameters.
+    - `name`: name listed by `pmlkit methods`, or ``module:Class`` for a class of your own.
+    - `params`: parameters that differ from the defaults.
+    - `grid`: parameters with several values: all combinations are run, or tuned over if the plan tunes.
+    - `label`: name in the results; by default the method with its parameters.
     """
 
     name: str

@@ -48,17 +48,8 @@ def critical_difference_diagram(
     """Draw a critical-difference diagram: mean ranks, best on the left, and a bar over methods without a significant
     difference.
 
-    Parameters
-    ----------
-    names : sequence of str
-    ranks : array of shape (n_methods,)
-        Mean ranks; methods with nan are left out.
-    groups : sequence of sequences of int
-        See :func:`~pmlkit.bench.statistics.rank_groups`.
-    distance : float
-        Critical distance, drawn as a ruler.
-    title : str
-        Alternative text and tooltip.
+    `ranks` (n_methods,): mean ranks; methods with nan are left out. `groups`: see
+    :func:`~pmlkit.bench.statistics.rank_groups`. `distance`: critical distance, drawn as a ruler.
     """
     order = [int(i) for i in np.argsort(ranks, kind="stable") if not math.isnan(ranks[i])]
     if not order:
@@ -107,14 +98,7 @@ def line_chart(
 ) -> Markup:
     """Draw lines with markers and error bars, with a tick at every x.
 
-    Parameters
-    ----------
-    series : sequence of Series
-    styles : mapping of name to int
-        Index of the colour, marker and dash of each name.
-    title, x_label, y_label : str
-    log_x : bool, default=False
-        Whether the x axis is logarithmic.
+    `styles`: index of the colour, marker and dash of each name. `log_x`: whether the x axis is logarithmic.
     """
     width, height = 300.0, 210.0
     frame = _Frame(40, 24, width - 12, height - 40)
@@ -150,14 +134,7 @@ def scatter_chart(
     x_label: str,
     y_label: str,
 ) -> Markup:
-    """Draw named points over a logarithmic x axis.
-
-    Parameters
-    ----------
-    points : sequence of (name, x, y)
-    styles : mapping of name to int
-    title, x_label, y_label : str
-    """
+    """Draw named points over a logarithmic x axis."""
     known = [point for point in points if point[1] > 0 and math.isfinite(point[1]) and math.isfinite(point[2])]
     if not known:
         return Markup("")
@@ -195,12 +172,7 @@ def scatter_chart(
 def dot_chart(rows: Sequence[tuple[str, float, float]], styles: Mapping[str, int], *, title: str) -> Markup:
     """Draw values with error bars, one row per name; the axis need not start at zero.
 
-    Parameters
-    ----------
-    rows : sequence of (name, value, error)
-        An error may be nan: none is drawn.
-    styles : mapping of name to int
-    title : str
+    `rows`: an error may be nan: none is drawn.
     """
     if not rows:
         return Markup("")

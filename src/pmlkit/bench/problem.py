@@ -27,18 +27,11 @@ _KEPT = 3  # data sets, splits and problems cached per process; cells come in or
 class Source:
     """Description of a data set, without its values.
 
-    Attributes
-    ----------
-    recipe : str
-        How to load it, as canonical JSON.
-    fingerprint : str
-        Digest of its content.
-    has_own : bool
-        Whether it has candidates of its own, besides the truth.
-    has_truth : bool
-        Whether it has the truth.
-    n_rows, n_features, n_labels : int
-        Size.
+    - `recipe`: how to load it, as canonical JSON.
+    - `fingerprint`: digest of its content.
+    - `has_own`: whether it has candidates of its own, besides the truth.
+    - `has_truth`: whether it has the truth.
+    - `n_rows`, `n_features`, `n_labels`: size.
     """
 
     recipe: str
@@ -52,14 +45,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Problem:
-    """Training rows with candidates, test rows, and the truth of both.
-
-    Attributes
-    ----------
-    X, Y : training rows and their candidates
-    truth : the truth of the training rows
-    X_test, truth_test : what predictions are measured on
-    """
+    """Training rows with candidates, test rows, and the truth of both."""
 
     X: Features
     Y: CSR
@@ -70,14 +56,6 @@ class Problem:
 
 def find_source(entry: DataEntry) -> Source:
     """Read a data set and describe it.
-
-    Parameters
-    ----------
-    entry : DataEntry
-
-    Returns
-    -------
-    source : Source
 
     Examples
     --------
@@ -160,27 +138,10 @@ def _fingerprint(data: PMLDataset) -> str:
 def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
     """Split the rows and add the candidates of the training rows.
 
-    Parameters
-    ----------
-    source : Source
-    noise : {"own", "uniform", "correlated", "confusable"}
-        The data set's own candidates, or the kind of noise added to the truth.
-    ratio : float or None
-        False candidates per true label; None for ``own``.
-    seed : int
-        Seed of the cell, from which those of split and noise are derived.
-
-    Returns
-    -------
-    problem : Problem
-
-    Examples
-    --------
-    >>> from pmlkit.bench.plan_entries import DataEntry
-    >>> from pmlkit.bench.problem import find_source, make_problem
-    >>> problem = make_problem(find_source(DataEntry("digit-strips:100")), noise="uniform", ratio=0.5, seed=1)
-    >>> problem.X.shape, problem.X_test.shape, problem.Y.nnz > problem.truth.nnz
-    ((80, 64), (20, 64), True)
+    - `noise` ({"own", "uniform", "correlated", "confusable"}): the data set's own candidates, or the kind of noise
+      added to the truth.
+    - `ratio`: false candidates per true label; None for ``own``.
+    - `seed`: seed of the cell, from which those of split and noise are derived.
     """
     if _n_strips(source.recipe) is not None:
         return _add_candidates(source.recipe, None, noise, ratio, seed)

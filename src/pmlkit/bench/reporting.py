@@ -45,6 +45,18 @@ class Report:
         Finished and failed cells of the store.
     summary : Summary or None
         Tables, ranks, comparisons, costs and failures behind the text; None for CSV.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import bench
+    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = pathlib.Path(folder, "results.sqlite")
+    ...     _ = bench.run(plan, store)
+    ...     found = bench.report(store, format="csv")
+    >>> found.n_cells, found.text.splitlines()[0].split(",")[:3]
+    (1, ['data', 'noise', 'ratio'])
     """
 
     text: str
@@ -128,30 +140,8 @@ def _commands(store: str | os.PathLike[str]) -> list[str]:
 def render_report(summary: Summary, *, title: str = "Benchmark report", commands: Sequence[str] = ()) -> str:
     """Return the report of a summary as one HTML page.
 
-    Parameters
-    ----------
-    summary : Summary
-        See :func:`pmlkit.bench.summary.summarize`.
-    title : str
-        Heading.
-    commands : sequence of str
-        Commands that run the benchmark again.
-
-    Returns
-    -------
-    html : str
-        Styles, charts and script are inline; all text from data is escaped.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.reporting import render_report
-    >>> from pmlkit.bench.summary import summarize
-    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
-    >>> cells = pd.DataFrame([common | {"method": m, "one_error": x} for m, x in [("MLkNN", 0.3), ("PMLLFC", 0.2)]])
-    >>> html = render_report(summarize(cells), title="Toys")
-    >>> html.startswith("<!DOCTYPE html>"), "<h1>Toys</h1>" in html
-    (True, True)
+    `summary`: see :func:`pmlkit.bench.summary.summarize`. `commands`: commands that run the benchmark again. Returns:
+    styles, charts and script are inline; all text from data is escaped.
     """
     return render("report.html", title=title, commands=list(commands), **report_parts(summary))
 

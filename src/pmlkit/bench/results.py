@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from pmlkit._metric_info import METRICS, MetricInfo
-from pmlkit._spreadsheets import guarded
 from pmlkit._typing import FloatArray
+from pmlkit._words import guarded
 
 __all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
 
@@ -45,13 +45,8 @@ class Case:
 class Results:
     """Finished cells as arrays.
 
-    Attributes
-    ----------
-    cases : tuple of Case
-    methods : tuple of str
-        Unique names; a method with two sets of parameters is two methods.
-    values : dict of metric key to array of shape (n_cases, n_methods, n_repeats)
-        nan if no cell finished. The same entry of two methods comes from the same split and noise.
+    `methods`: unique names; a method with two sets of parameters is two methods. `values` (n_cases, n_methods,
+    n_repeats): nan if no cell finished. The same entry of two methods comes from the same split and noise.
     """
 
     cases: tuple[Case, ...]
@@ -89,26 +84,8 @@ class Results:
 def collect(cells: pd.DataFrame, *, methods: Sequence[str] | None = None) -> Results:
     """Arrange finished cells as arrays.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-    methods : sequence of str, optional
-        Their order, and which; by default all, by name.
-
-    Returns
-    -------
-    results : Results
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.results import collect
-    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "method": "MLkNN", "params": "{}", "status": "done"}
-    >>> cells = pd.DataFrame([common | {"repeat": 0, "one_error": 0.25}, common | {"repeat": 1, "one_error": 0.75}])
-    >>> results = collect(cells)
-    >>> results.methods, results.mean("one_error")
-    (('MLkNN',), array([[0.5]]))
+    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. `methods`: their order, and which; by default
+    all, by name.
     """
     cells = cells.assign(name=method_names(cells))
     done = cells[cells["status"] == "done"]
@@ -130,20 +107,7 @@ def collect(cells: pd.DataFrame, *, methods: Sequence[str] | None = None) -> Res
 
 
 def method_names(cells: pd.DataFrame) -> pd.Series:
-    """Return the names of the methods: labels, with the parameters if one label has several sets of them.
-
-    Parameters
-    ----------
-    cells : DataFrame
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.results import method_names
-    >>> cells = pd.DataFrame({"method": ["MLkNN", "PMLLFC", "PMLLFC"], "params": ["{}", "{}", '{"alpha": 1.0}']})
-    >>> list(method_names(cells))
-    ['MLkNN', 'PMLLFC', 'PMLLFC(alpha=1.0)']
-    """
+    """Return the names of the methods: labels, with the parameters if one label has several sets of them."""
     if "name" in cells:
         return cells["name"]
     label = cells["label"] if "label" in cells else cells["method"]
@@ -176,24 +140,8 @@ def means_csv(cells: pd.DataFrame) -> str:
 
     Two runs of one plan give the same text.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-
-    Returns
-    -------
-    text : str
-        Metrics have nine decimals; a field is empty if no cell finished, or only one for a standard deviation.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.results import means_csv
-    >>> cell = {"data": "toy", "noise": "uniform", "ratio": 0.5, "repeat": 0, "method": "MLkNN", "params": "{}"}
-    >>> text = means_csv(pd.DataFrame([cell | {"status": "done", "one_error": 0.25}]))
-    >>> text.splitlines()[1]
-    'toy,uniform,0.5,MLkNN,{},1,0,,,,,0.250000000,,,,,,,,,,,,,'
+    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. Returns: metrics have nine decimals; a field
+    is empty if no cell finished, or only one for a standard deviation.
     """
     cells = cells.assign(name=method_names(cells))
     results = collect(cells)

@@ -26,7 +26,22 @@ _LOOK_EVERY = 0.5  # seconds between two checks of what another run has finished
 
 
 class ProgressCallback:
-    """Progress callbacks of a run; the base class ignores them. They are called from several threads."""
+    """Progress callbacks of a run; the base class ignores them. They are called from several threads.
+
+    Examples
+    --------
+    >>> from pmlkit.bench import ProgressCallback
+    >>> class Printed(ProgressCallback):
+    ...     def begin(self, n_cells, n_finished, jobs):
+    ...         print(f"{n_cells} cells, {n_finished} of them done")
+    >>> import pathlib, tempfile
+    >>> from pmlkit import bench
+    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = pathlib.Path(folder, "results.sqlite")
+    ...     _ = bench.run(plan, store, progress=Printed())
+    1 cells, 0 of them done
+    """
 
     def stage(self, name: str) -> None:
         """Name the part of a longer job that starts now; only `pmlkit.bench.paper.reproduce` has several parts."""
@@ -61,6 +76,17 @@ class RunSummary:
         Cells of the plan that failed, now or in an earlier run.
     seconds : float
         Duration of this run.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import bench
+    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = pathlib.Path(folder, "results.sqlite")
+    ...     summary = bench.run(plan, store)
+    >>> summary.n_cells, summary.n_run, summary.n_failed
+    (1, 1, 0)
     """
 
     n_cells: int

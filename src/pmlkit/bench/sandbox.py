@@ -44,12 +44,7 @@ Work = Callable[[], dict[str, Any]]
 class Budget:
     """Limits of a task.
 
-    Attributes
-    ----------
-    seconds : float
-        Wall-clock time.
-    megabytes : float
-        Memory (address space) beyond what the process has at the start.
+    `seconds`: wall-clock time. `megabytes`: memory (address space) beyond what the process has at the start.
     """
 
     seconds: float
@@ -60,14 +55,8 @@ class Budget:
 class Outcome:
     """Outcome of a task.
 
-    Attributes
-    ----------
-    answer : dict or None
-        Its result.
-    reason : str or None
-        Why there is none.
-    peak_mb : float
-        Memory that it added at its peak; 0 if the process was killed.
+    `answer`: its result. `reason`: why there is none. `peak_mb`: memory that it added at its peak; 0 if the process was
+    killed.
     """
 
     answer: dict[str, Any] | None
@@ -78,12 +67,9 @@ class Outcome:
 class Sandbox:
     """Run tasks in a fork of this process.
 
-    Parameters
-    ----------
-    prepare : callable
-        Called in the fork with a task, which must be picklable. Returns a callable without arguments that does the
-        work and returns a dict that JSON can hold. Only that callable counts against the budget. What `prepare`
-        caches serves later tasks.
+    - `prepare`: called in the fork with a task, which must be picklable. Returns a callable without arguments that does
+      the work and returns a dict that JSON can hold. Only that callable counts against the budget. What `prepare`
+      caches serves later tasks.
 
     Examples
     --------

@@ -39,16 +39,10 @@ SAME = 1e-12
 class PairedTests:
     """Results of paired t-tests, one per entry of the arrays.
 
-    Attributes
-    ----------
-    difference : array
-        Mean advantage of the first method; positive if it is better, also for losses.
-    p_value : array
-        Two-sided; 1 if nothing differs, nan for fewer than two pairs.
-    outcome : array of int
-        1 the first method wins, 0 tie or no test, -1 it loses.
-    n_pairs : array of int
-        Number of repeats that both methods have.
+    - `difference`: mean advantage of the first method; positive if it is better, also for losses.
+    - `p_value`: two-sided; 1 if nothing differs, nan for fewer than two pairs.
+    - `outcome`: 1 the first method wins, 0 tie or no test, -1 it loses.
+    - `n_pairs`: number of repeats that both methods have.
     """
 
     difference: FloatArray
@@ -69,33 +63,13 @@ def paired_t_test(
 ) -> PairedTests:
     """Compare two methods with Student's t-test for paired samples.
 
-    Parameters
-    ----------
-    first, second : arrays of shape (..., n_repeats)
-        Values of a metric; entry r of both comes from the same split. nan where a repeat is missing.
-    lower_is_better : bool, default=False
-        Whether the metric is a loss.
-    level : float, default=0.05
-        Significance level of a win or a loss.
-
-    Returns
-    -------
-    tests : PairedTests
-        Arrays of shape (...).
+    `first`, `second` (..., n_repeats): values of a metric; entry r of both comes from the same split. nan where a
+    repeat is missing. Returns: arrays of shape (...).
 
     Notes
     -----
     Papers on partial multi-label learning use this test. The training sets of repeats overlap, so that the differences
     are not independent and the p-values are too small; the tests over cases do not have this flaw.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import paired_t_test
-    >>> tests = paired_t_test([[0.71, 0.73, 0.72], [0.5, 0.6, 0.7]], [[0.61, 0.64, 0.62], [0.7, 0.6, 0.5]])
-    >>> tests.outcome
-    array([1, 0])
-    >>> tests.counts
-    (1, 1, 0)
     """
     gain = advantage(first, second, lower_is_better)
     known = ~np.isnan(gain)
@@ -113,37 +87,15 @@ def paired_t_test(
 
 
 def complete_cases(values: ArrayLike) -> BoolArray:
-    """Return which cases have a value of every method.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import complete_cases
-    >>> complete_cases([[0.1, 0.2], [0.3, float("nan")]])
-    array([ True, False])
-    """
+    """Return which cases have a value of every method."""
     return np.asarray(~np.isnan(_table(values)).any(axis=1))
 
 
 def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArray:
     """Return the mean ranks of the methods over cases, 1 for the best; ties share their mean rank.
 
-    Parameters
-    ----------
-    values : array of shape (n_cases, n_methods)
-        Cases with a nan are left out.
-    lower_is_better : bool, default=False
-        Whether the metric is a loss.
-
-    Returns
-    -------
-    ranks : array of shape (n_methods,)
-        nan if no case is complete.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import mean_ranks
-    >>> mean_ranks([[0.9, 0.8, 0.7], [0.9, 0.9, 0.2]])
-    array([1.25, 1.75, 3.  ])
+    `values` (n_cases, n_methods): cases with a nan are left out. Returns `ranks` (n_methods,): nan if no case is
+    complete.
     """
     ranks = _ranks(values, lower_is_better)
     return ranks.mean(axis=0) if len(ranks) else np.full(ranks.shape[1], np.nan)
@@ -153,14 +105,8 @@ def mean_ranks(values: ArrayLike, *, lower_is_better: bool = False) -> FloatArra
 class Friedman:
     """Result of Friedman's test.
 
-    Attributes
-    ----------
-    statistic : float
-        Chi-squared, corrected for ties; 0 if all are tied, nan if there is no complete case.
-    p_value : float
-        1 if all are tied.
-    n_cases, n_methods : int
-        Number of complete cases and of methods.
+    `statistic`: chi-squared, corrected for ties; 0 if all are tied, nan if there is no complete case. `p_value`: 1 if
+    all are tied. `n_cases`, `n_methods`: number of complete cases and of methods.
     """
 
     statistic: float
@@ -172,21 +118,7 @@ class Friedman:
 def friedman(values: ArrayLike) -> Friedman:
     """Test whether the ranks of the methods differ (Friedman's test).
 
-    Parameters
-    ----------
-    values : array of shape (n_cases, n_methods)
-        Cases with a nan are left out. Unlike scipy's, it accepts two methods.
-
-    Returns
-    -------
-    result : Friedman
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import friedman
-    >>> result = friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]])
-    >>> round(result.statistic, 3), round(result.p_value, 4)
-    (6.5, 0.0388)
+    `values` (n_cases, n_methods): cases with a nan are left out. Unlike scipy's, it accepts two methods.
     """
     ranks = _ranks(values, lower_is_better=False)
     n, k = ranks.shape
@@ -203,18 +135,7 @@ def friedman(values: ArrayLike) -> Friedman:
 def critical_distance(n_methods: int, n_cases: int, *, level: float = 0.05) -> float:
     """Return the critical distance of Nemenyi's test: the difference of mean ranks that is significant.
 
-    Parameters
-    ----------
-    n_methods, n_cases : int
-        Size of the table.
-    level : float, default=0.05
-        Family-wise significance level.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import critical_distance
-    >>> round(critical_distance(4, 14), 2)
-    1.25
+    `n_methods`, `n_cases`: size of the table.
     """
     if n_methods < 2 or n_cases < 1:
         return math.nan
@@ -230,23 +151,8 @@ def _range_quantile(n_methods: int, level: float) -> float:
 def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
     """Return the maximal groups of methods within the critical distance, best group first.
 
-    Parameters
-    ----------
-    ranks : array of shape (n_methods,)
-        Mean ranks.
-    distance : float
-        See :func:`critical_distance`.
-
-    Returns
-    -------
-    groups : list of tuples
-        Positions in `ranks`, at least two per group: the bars of a critical-difference diagram.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import rank_groups
-    >>> rank_groups([1.0, 3.5, 1.8, 2.6], distance=1.0)
-    [(0, 2), (2, 3), (3, 1)]
+    `ranks` (n_methods,): mean ranks. `distance`: see :func:`critical_distance`. Returns: positions in `ranks`, at least
+    two per group: the bars of a critical-difference diagram.
     """
     numbers = np.asarray(ranks, dtype=float)
     order = [int(position) for position in np.argsort(numbers, kind="stable") if not np.isnan(numbers[position])]
@@ -265,16 +171,7 @@ def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
 def holm(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values for multiple tests by Holm's step-down method.
 
-    Parameters
-    ----------
-    p_values : array of shape (n_tests,)
-        nan stays nan and is not counted.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import holm
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
+    `p_values` (n_tests,): nan stays nan and is not counted.
     """
     given = np.asarray(p_values, dtype=float)
     adjusted = np.full(given.shape, np.nan)
@@ -288,26 +185,10 @@ def holm(p_values: ArrayLike) -> FloatArray:
 def wilcoxon_holm(values: ArrayLike, reference: int | None = None) -> FloatArray:
     """Compare methods over cases by Wilcoxon's signed-rank test, adjusted by Holm's method.
 
-    Parameters
-    ----------
-    values : array of shape (n_cases, n_methods)
-        A pair of methods is compared on the cases that both have.
-    reference : int, optional
-        Compare only this method with the others, which adjusts for fewer tests. By default all pairs.
-
-    Returns
-    -------
-    p_values : array of shape (n_methods, n_methods)
-        Symmetric, 1 on the diagonal; 1 if all cases are tied, nan if a pair was not compared.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import wilcoxon_holm
-    >>> table = [[0.1 * i, 0.1 * i + 0.01 * i**2, 0.1 * i - 0.01 * i**3] for i in range(1, 9)]
-    >>> wilcoxon_holm(table).round(4)
-    array([[1.    , 0.0234, 0.0234],
-           [0.0234, 1.    , 0.0234],
-           [0.0234, 0.0234, 1.    ]])
+    - `values` (n_cases, n_methods): a pair of methods is compared on the cases that both have.
+    - `reference`: compare only this method with the others, which adjusts for fewer tests. By default all pairs.
+    - Returns `p_values` (n_methods, n_methods): symmetric, 1 on the diagonal; 1 if all cases are tied, nan if a pair
+      was not compared.
     """
     table = _table(values)
     k = table.shape[1]
@@ -329,18 +210,7 @@ def rank_biserial(first: ArrayLike, second: ArrayLike, *, lower_is_better: bool 
     The share of the signed ranks in favour of the first method minus the share in favour of the second; 1 if the
     first is better on every case.
 
-    Parameters
-    ----------
-    first, second : arrays of shape (n_cases,)
-        Paired; pairs with a nan and ties are left out.
-    lower_is_better : bool, default=False
-        Whether the metric is a loss.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.statistics import rank_biserial
-    >>> rank_biserial([0.8, 0.9, 0.5], [0.7, 0.6, 0.7])
-    0.3333333333333333
+    `first`, `second` (n_cases,): paired; pairs with a nan and ties are left out.
     """
     gain = known_values(advantage(first, second, lower_is_better))
     if not len(gain):

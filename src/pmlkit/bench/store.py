@@ -42,26 +42,7 @@ class CellCounts:
 class Store:
     """A store that is open for a run; use it as a context manager.
 
-    Parameters
-    ----------
-    path : path
-        SQLite file; created if absent.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.bench import Plan
-    >>> from pmlkit.bench.cells import expand
-    >>> from pmlkit.bench.sandbox import Outcome
-    >>> from pmlkit.bench.store import Store
-    >>> cells = expand(Plan(["digit-strips:100"], ["MLkNN"], noise=[0.5], repeats=2))
-    >>> with tempfile.TemporaryDirectory() as folder, Store(pathlib.Path(folder, "results.sqlite")) as store:
-    ...     store.begin(cells, command="", plan="", jobs=1)
-    ...     store.claim(cells[0]), store.claim(cells[0])
-    ...     store.finish(cells[0], Outcome(None, "took longer than 1 s", 0.0))
-    ...     store.counts()
-    (True, False)
-    CellCounts(done=0, failed=1, running=0, planned=1)
+    `path`: SQLite file; created if absent.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -136,14 +117,8 @@ class Store:
     def begin(self, cells: Sequence[Cell], *, command: str, plan: str, jobs: int, retry_failed: bool = False) -> None:
         """Record a run and its cells; cells that the store has are kept.
 
-        Parameters
-        ----------
-        cells : sequence of Cell
-        command, plan : str
-            Command line and plan, to run it again.
-        jobs : int
-        retry_failed : bool, default=False
-            Whether to run cells again that failed before.
+        `command`, `plan`: command line and plan, to run it again. `retry_failed`: whether to run cells again that
+        failed before.
         """
         self._keys = list(dict.fromkeys(cell.key for cell in cells))
         places = {(cell.data, cell.noise, _ratio(cell), cell.label): cell for cell in cells}
@@ -276,10 +251,7 @@ class RunLocks:
 
     Each run locks one byte of a file; the kernel drops the lock when the process ends, however it ends.
 
-    Parameters
-    ----------
-    path : path
-        Lock file; it stays empty. Use `RunLocks.of`, so that there is one object per file.
+    `path`: lock file; it stays empty. Use `RunLocks.of`, so that there is one object per file.
 
     Examples
     --------

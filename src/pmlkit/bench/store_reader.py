@@ -141,6 +141,13 @@ class RunFacts:
         Number of processes.
     pmlkit_version, git_revision : str
         Version of the code.
+
+    Examples
+    --------
+    >>> from pmlkit.bench import RunFacts
+    >>> facts = RunFacts("pmlkit bench plan.toml", "repeats = 1", "2026-01-01 12:00:00", None, 2, "0.1.0", "unknown")
+    >>> facts.jobs, facts.finished
+    (2, None)
     """
 
     command: str
@@ -217,6 +224,18 @@ def load_plan_facts(path: str | os.PathLike[str]) -> list[RunFacts]:
     -------
     facts : list of RunFacts
         The last run of each different plan, the newest run last.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import bench
+    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = pathlib.Path(folder, "results.sqlite")
+    ...     _ = bench.run(plan, store)
+    ...     (facts,) = bench.load_plan_facts(store)
+    >>> bench.parse_plan(facts.plan).repeats
+    1
     """
     with _reading(path) as connection:
         rows = connection.execute(

@@ -43,17 +43,10 @@ _MAIN = "average_precision"
 class Ranking:
     """Methods ranked over cases by one metric: Friedman's test and Nemenyi's critical distance.
 
-    Attributes
-    ----------
-    ranks : array of shape (n_methods,)
-        Mean ranks, nan for the methods left out.
-    test : Friedman
-    distance : float
-        Critical distance of mean ranks.
-    groups : tuple of tuples of int
-        Methods that do not differ significantly, see :func:`~pmlkit.bench.statistics.rank_groups`.
-    left_out : tuple of str
-        Methods without a result in more than half of the cases, which would leave too few complete cases.
+    - `ranks` (n_methods,): mean ranks, nan for the methods left out.
+    - `distance`: critical distance of mean ranks.
+    - `groups`: methods that do not differ significantly, see :func:`~pmlkit.bench.statistics.rank_groups`.
+    - `left_out`: methods without a result in more than half of the cases, which would leave too few complete cases.
     """
 
     ranks: FloatArray
@@ -67,18 +60,10 @@ class Ranking:
 class Comparison:
     """Comparison of the reference method with one rival, by one metric.
 
-    Attributes
-    ----------
-    rival : str
-    wins, ties, losses : int
-        Of the reference, in paired t-tests within cases.
-    p_value : float
-        Wilcoxon's signed-rank test over cases, adjusted by Holm's method for the number of rivals.
-    effect : float
-        Rank-biserial, from -1 (worse on every case) to 1 (better on every case).
-    difference : float
-        Mean advantage over the cases that both have.
-    n_cases : int
+    - `wins`, `ties`, `losses`: of the reference, in paired t-tests within cases.
+    - `p_value`: Wilcoxon's signed-rank test over cases, adjusted by Holm's method for the number of rivals.
+    - `effect`: rank-biserial, from -1 (worse on every case) to 1 (better on every case).
+    - `difference`: mean advantage over the cases that both have.
     """
 
     rival: str
@@ -95,17 +80,9 @@ class Comparison:
 class MetricSummary:
     """Summary of one metric; arrays have the shape (n_cases, n_methods).
 
-    Attributes
-    ----------
-    metric : MetricInfo
-    mean, deviation : array
-    best : array of bool
-        Whether no method has a better mean, to three decimals.
-    outcome : array of int
-        1 if the reference is significantly better than the method in this case, -1 if it is worse.
-    ranking : Ranking
-    comparisons : tuple of Comparison
-        In the order of the methods, without the reference.
+    - `best`: whether no method has a better mean, to three decimals.
+    - `outcome`: 1 if the reference is significantly better than the method in this case, -1 if it is worse.
+    - `comparisons`: in the order of the methods, without the reference.
     """
 
     metric: MetricInfo
@@ -154,25 +131,11 @@ class DatasetFacts:
 class Summary:
     """Summary of a store.
 
-    Attributes
-    ----------
-    cases : tuple of Case
-    methods : tuple of str
-        Best mean rank first.
-    reference : str
-        Method that the others are compared with.
-    metrics : tuple of MetricSummary
-    costs : tuple of Cost
-        In the order of the methods.
-    failures : tuple of Failure
-    datasets : tuple of DatasetFacts
-    parameters : dict of str to str
-        The parameters of each method, as JSON.
-    versions : dict of str to tuple of str
-        Versions of pmlkit, of its git revision, Python and the libraries, all that occur.
-    n_cells, n_repeats : int
-    level : float
-        Significance level of all tests.
+    - `methods`: best mean rank first.
+    - `reference`: method that the others are compared with.
+    - `costs`: in the order of the methods.
+    - `parameters`: the parameters of each method, as JSON.
+    - `versions`: versions of pmlkit, of its git revision, Python and the libraries, all that occur.
     """
 
     cases: tuple[Case, ...]
@@ -197,41 +160,10 @@ class Summary:
 def summarize(cells: pd.DataFrame, *, reference: str | None = None, level: float = 0.05) -> Summary:
     """Summarise cells.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-    reference : str, optional
-        Method to compare the others with; by default the one with the best mean rank by average precision.
-    level : float, default=0.05
-        Significance level of all tests.
-
-    Returns
-    -------
-    summary : Summary
-
-    Raises
-    ------
-    DataError
-        If no cell has finished.
-    ValueError
-        If there is no such method.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit.bench.summary import summarize
-    >>> common = {"data": "toy", "noise": "uniform", "ratio": 0.5, "params": "{}", "status": "done"}
-    >>> cells = pd.DataFrame(
-    ...     [
-    ...         common | {"repeat": repeat, "method": method, "average_precision": value + repeat / 100}
-    ...         for method, value in [("MLkNN", 0.7), ("PMLLFC", 0.8)]
-    ...         for repeat in range(3)
-    ...     ]
-    ... )
-    >>> summary = summarize(cells)
-    >>> summary.methods, summary.main.ranking.ranks
-    (('PMLLFC', 'MLkNN'), array([1., 2.]))
+    - `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`.
+    - `reference`: method to compare the others with; by default the one with the best mean rank by average precision.
+    - Raises DataError: if no cell has finished.
+    - Raises ValueError: if there is no such method.
     """
     if not (cells["status"] == "done").any():
         raise DataError(f"None of the {len(cells)} cells has finished, so there is nothing to report.")

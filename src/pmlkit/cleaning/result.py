@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from pmlkit._arrays import row_of_cells, without_cells
-from pmlkit._html import fact_table, grid
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit._words import fact_table, grid
 from pmlkit.cleaning import removal
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, n_first, with_mean
@@ -50,6 +50,14 @@ class NoiseRates:
     per_label : DataFrame
         ``label``, ``candidates``, ``noise_rate``, ``low``, ``high`` and ``cannot_tell``, one line per label in their
         order. Where it cannot be told how many are false, the rates are NaN and ``cannot_tell`` says why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning import Estimate, NoiseRates
+    >>> rates = NoiseRates(Estimate(0.2, 0.1, 0.4), pd.DataFrame({"label": ["sky"], "noise_rate": [0.2]}))
+    >>> f"{rates.overall:.0%} of the labels are wrong, between {rates.overall.low:.0%} and {rates.overall.high:.0%}"
+    '20% of the labels are wrong, between 10% and 40%'
     """
 
     overall: Estimate

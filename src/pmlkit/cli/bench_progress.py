@@ -22,25 +22,7 @@ _SHOWN_FAILURES = 3
 
 
 class Display(ProgressCallback):
-    """Display of finished and remaining cells, the time left, the cells under way and the failures.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Console to write to.
-
-    Examples
-    --------
-    >>> import io
-    >>> from rich.console import Console
-    >>> from pmlkit.cli.bench_progress import Display
-    >>> stream = io.StringIO()
-    >>> display = Display(Console(file=stream))
-    >>> display.begin(n_cells=20, n_finished=5, jobs=2)
-    >>> display.end()
-    >>> print(stream.getvalue(), end="")
-    bench: 20 cells, 5 of them finished before, 15 to do with 2 jobs
-    """
+    """Display of finished and remaining cells, the time left, the cells under way and the failures."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

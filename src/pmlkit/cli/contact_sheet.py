@@ -19,18 +19,7 @@ _MARGIN = 1  # blank pixels around an image
 def contact_sheet(data: PMLDataset, suspects: Sequence[Suspect], *, title: str) -> str:
     """Return a self-contained HTML page with the image of every suspect.
 
-    Parameters
-    ----------
-    data : PMLDataset
-        With images as media, and the truth.
-    suspects : sequence of Suspect
-        Labels to show, in this order.
-    title : str
-        Heading.
-
-    Returns
-    -------
-    html : str
+    `data`: with images as media, and the truth. `suspects`: labels to show, in this order.
 
     Examples
     --------

@@ -9,13 +9,14 @@ from rich.text import Text
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse, spell
 from pmlkit.cli.output import emit, fact_table, heading, number, plain_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, check_output, load_model
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import FORMAT_NAMES, Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pmlkit.data import PMLDataset
 
 __all__ = ["convert", "info", "noise"]
@@ -27,15 +28,26 @@ _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 OutputFile = Annotated[
     Path,
     typer.Argument(
-        metavar="OUT", help="Where to write; the ending says in which format (.npz keeps all).", show_default=False
+        metavar="OUT",
+        help="The file to write; its ending selects the format (.npz keeps everything).",
+        show_default=False,
     ),
 ]
 
 
 def info(file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
-    """Describe a data set or table: its size, its labels, and its noise where the truth is known."""
+    """Describe a data set, table or model file.
+
+    Of data: its size, its labels, and its noise where the truth is known. Of a model that `pmlkit fit` wrote: what it
+    was trained on, how, when, and its limits.
+    """
     import numpy as np
 
+    from pmlkit.persistence import is_model_file
+
+    if str(file) != "-" and is_model_file(file):
+        _describe_model(file, as_json=common.json)
+        return
     data, features = _read(file, reading, columns)
     counts = np.bincount(data.Y.indices, minlength=data.n_labels)
     false = None if data.truth is None else counts - np.bincount(data.truth.indices, minlength=data.n_labels)
@@ -56,13 +68,56 @@ def info(file: InputFile, reading: Reading, columns: Columns, common: Common) ->
     if features:
         shown["columns"] = "; ".join(features)
     header = ("label", "rows") if false is None else ("label", "rows", "of them false")
-    order = np.argsort(-counts, kind="stable")[:_N_LABELS_SHOWN]
-    title = "Labels" if len(order) == data.n_labels else f"The {len(order)} most frequent of {data.n_labels:,} labels"
+    columns_shown = [counts.tolist()] + ([] if false is None else [false.tolist()])
+    labels = _label_table(data.label_names, header, columns_shown)
+    emit(facts, fact_table(shown), "", *labels, as_json=common.json)
+
+
+def _label_table(names: "Sequence[str]", header: tuple[str, ...], numbers: "Sequence[Sequence[int]]") -> list[Any]:
+    """Return a heading and a table of the most frequent labels; `numbers` starts with their rows."""
+    order = sorted(range(len(names)), key=lambda k: -numbers[0][k])[:_N_LABELS_SHOWN]
+    title = "Labels" if len(order) == len(names) else f"The {len(order)} most frequent of {len(names):,} labels"
     table = plain_table(*header, right=(1, 2))
-    for k in order.tolist():
-        cells = [number(int(counts[k]))] + ([] if false is None else [number(int(false[k]))])
-        table.add_row(Text(printable(data.label_names[k])), *map(Text, cells))
-    emit(facts, fact_table(shown), "", heading(title), table, as_json=common.json)
+    for k in order:
+        table.add_row(Text(printable(names[k])), *(Text(number(column[k])) for column in numbers))
+    return [heading(title), table]
+
+
+def _describe_model(file: Path, *, as_json: bool) -> None:
+    """Show the facts of a model card."""
+    from pmlkit.methods.model_card import card_facts, limits
+
+    model = load_model(file)
+    try:
+        facts = card_facts(model)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{str(file)!r} is damaged: it lacks what every model file holds.") from error
+    changed = {key: facts["parameters"][key] for key in facts["changed_parameters"]}
+    shown = {
+        "method": f"{facts['method']}: {facts['summary'].removeprefix(facts['method'] + ': ')}",
+        "trained": facts["date"],
+        "rows": facts["rows"],
+        "rows without candidates": facts["rows_without_candidates"],
+        "features": facts["features"],
+        "columns": "; ".join(facts["columns"] or ()) or None,
+        "labels": facts["labels"],
+        "candidates": facts["candidates"],
+        "candidates per row": facts["candidates_per_row"],
+        "mean confidence": facts["mean_confidence"],
+        "parameters": ", ".join(f"{key}={value}" for key, value in changed.items()) or "all at their defaults",
+        "found": ", ".join(
+            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+            for key, value in facts["decisions"].items()
+        )
+        or None,
+        "predict_proba": "yes" if facts["probabilities"] else "no",
+        "versions": ", ".join(f"{name} {number}" for name, number in (facts["versions"] or {}).items()),
+    }
+    counts = facts["label_counts"]
+    labels = _label_table(list(counts), ("label", "rows"), [list(counts.values())])
+    sentences = [Text(f"- {sentence}") for sentence in limits(facts)]
+    known = fact_table({key: value for key, value in shown.items() if value is not None})
+    emit({"file": file, **facts}, known, "", *labels, "", heading("Limits"), *sentences, as_json=as_json)
 
 
 def convert(

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._metric_info import F1, FIVE, MetricInfo
+from pmlkit._words import printable
+
 __all__ = [
     "ERR",
     "OUT",
+    "comparison",
     "emit",
     "fact_table",
     "heading",
+    "listing",
     "number",
     "plain_table",
     "printable",
@@ -32,59 +37,20 @@ OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
-def printable(text: object) -> str:
-    r"""Return a text that cannot steer the terminal: one line, without control characters.
-
-    Parameters
-    ----------
-    text : object
-        Whatever came from a file or a library.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import printable
-    >>> printable("a\n b\x1b[31m[red]")
-    'a b[31m[red]'
-    """
-    words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
-    return " ".join(words.split())
-
-
 def printable_lines(text: str) -> str:
-    r"""Return a text of several lines without the control characters that could steer the terminal.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import printable_lines
-    >>> printable_lines("a\tb\x1b[31m\n  c")
-    'a\tb[31m\n  c'
-    """
+    """Return a text of several lines without the control characters that could steer the terminal."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())
 
 
 def quoted(names: Iterable[object], limit: int = 12) -> str:
-    """Return the first names in quotes, and how many more there are.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import quoted
-    >>> quoted(["a", "b", "c"], limit=2)
-    "'a', 'b' and 1 more"
-    """
+    """Return the first names in quotes, and how many more there are."""
     items = list(names)
     shown = ", ".join(repr(str(name)) for name in items[:limit])
     return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
 
 
 def number(value: Any) -> str:
-    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import number
-    >>> number(12345), number(0.5), number(None), number(float("nan"))
-    ('12,345', '0.500', '–', '–')
-    """
+    """Format a number: integers with thousands separators, others with three decimals, unknown ones as a dash."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
@@ -93,7 +59,7 @@ def number(value: Any) -> str:
 def say(kind: str, text: object) -> None:
     """Print one line on stderr, such as ``error: there is no file 'x'.``"""
     style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
-    with contextlib.suppress(OSError):  # where nobody can be told, the work still goes on
+    with contextlib.suppress(OSError):  # stderr may be closed: the work continues
         ERR.print(Text.assemble((f"{kind}:", style), " ", printable(text)), soft_wrap=True)
 
 
@@ -147,3 +113,35 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value) if isinstance(value, Path) else repr(value)
+
+
+def comparison(results: Mapping[str, Mapping[str, float]], metrics: Sequence[MetricInfo]) -> Table:
+    """Return a table of methods by metrics, the best value of each in bold.
+
+    `metrics`: the columns.
+    """
+    table = plain_table(
+        "method", *(f"{metric.short} {metric.arrow}" for metric in metrics), right=range(1, len(metrics) + 1)
+    )
+    for name, found in results.items():
+        cells = [
+            Text(number(found[metric.key]), style="bold green" if _is_best(metric, found, results) else "")
+            for metric in metrics
+        ]
+        table.add_row(Text(printable(name)), *cells)
+    return table
+
+
+def _is_best(metric: MetricInfo, found: Mapping[str, float], results: Mapping[str, Mapping[str, float]]) -> bool:
+    """Tell whether no method is better by what is shown, three decimals."""
+    known = [round(other[metric.key], 3) for other in results.values() if not math.isnan(other[metric.key])]
+    best = (min if metric.lower_is_better else max)(known, default=None)
+    return round(found[metric.key], 3) == best
+
+
+def listing(found: Mapping[str, float]) -> Table:
+    """Return the five metrics and both F1 one below the other."""
+    table = plain_table("metric", "value", right=(1,))
+    for metric in (*FIVE, *F1):
+        table.add_row(Text(f"{metric.name} {metric.arrow}"), Text(number(found[metric.key])))
+    return table

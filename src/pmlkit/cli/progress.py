@@ -3,13 +3,13 @@
 import threading
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pmlkit.cli.output import ERR, printable, say
 
-__all__ = ["FitProgress", "Watch"]
+__all__ = ["Watch"]
 
 _PATIENCE = 2.0  # seconds that pass in silence
 _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
@@ -18,19 +18,7 @@ _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 class Watch:
     """Show how far a task is, once it has run for two seconds; use it as a context manager.
 
-    Parameters
-    ----------
-    what : str
-        What is being done, in a word or two.
-    total : int, optional
-        Of how many steps; without it only the time is shown.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.progress import Watch
-    >>> with Watch("counting", total=3) as watch:
-    ...     for _ in range(3):
-    ...         watch.advance()
+    `total`: of how many steps; without it only the time is shown.
     """
 
     def __init__(self, what: str, total: int | None = None) -> None:
@@ -94,31 +82,3 @@ class Watch:
             line += f", {task.percentage:.0f} % done"
             line += f", about {task.time_remaining:.0f} s left" if task.time_remaining else ""
         return line
-
-
-class FitProgress:
-    """Report the iterations of a fit to a `Watch`; a callback in the sense of scikit-learn 1.9.
-
-    Parameters
-    ----------
-    watch : Watch
-        Who is told.
-    """
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Start; a fit of one step has no bar, only a clock."""
-        self._watch.expect(context.max_subtasks if context.max_subtasks and context.max_subtasks > 1 else None)
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing is to be taken down: the watch belongs to the command."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing to do: what counts is what is finished."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Count an iteration."""
-        if context.parent is not None:
-            self._watch.advance()

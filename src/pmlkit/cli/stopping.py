@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 from types import FrameType
+from typing import Any
 
 __all__ = ["stop_on_sigterm", "stopped_by", "was_terminated"]
 
@@ -15,6 +17,7 @@ def stop_on_sigterm() -> None:
     """Let SIGTERM raise KeyboardInterrupt in this process; processes that it forks end at once, as they would."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         return
+    _send_again_what_is_swallowed()
     owner = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -26,6 +29,25 @@ def stop_on_sigterm() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+
+
+def _send_again_what_is_swallowed() -> None:
+    """Repeat an interrupt that came where none can be raised, as in compiled code that calls back or in ``__del__``.
+
+    Python would print it and go on: the command would run to its end.
+    """
+    report = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            report(unraisable)
+            return
+        number = signal.SIGTERM if was_terminated() else signal.SIGINT
+        again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # not at once: we still are in that code
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
 
 
 def was_terminated() -> bool:

@@ -141,7 +141,10 @@ def _find_patterns(scans: FloatArray, seed: int) -> FloatArray:
 
 
 def _responses(images: FloatArray, patterns: FloatArray) -> FloatArray:
-    """Return, for each strip and pattern, the best match over all places of the strip."""
+    """Return, for each strip and pattern, the best match over all places of the strip.
+
+    Rounded, so that every machine has the same rows: hashes of rows decide on folds and samples.
+    """
     n_patterns, *window = patterns.shape
     flat = patterns.reshape(n_patterns, -1)
     windows = np.lib.stride_tricks.sliding_window_view(images, window, axis=(1, 2))
@@ -151,4 +154,4 @@ def _responses(images: FloatArray, patterns: FloatArray) -> FloatArray:
         patches = block.reshape(len(block), -1, flat.shape[1])
         distances = (patches**2).sum(axis=2)[:, :, None] + (flat**2).sum(axis=1) - 2 * patches @ flat.T
         responses[start : start + len(block)] = np.exp(-np.maximum(distances.min(axis=1), 0) / _SOFTNESS)
-    return responses
+    return np.round(responses, 6)

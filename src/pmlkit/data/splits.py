@@ -165,19 +165,8 @@ class StratifiedLabelKFold(BaseCrossValidator):
 def _deal(counts: CSR, sizes: IntArray, n_folds: int, rng: np.random.Generator | None) -> IntArray:
     """Assign units (rows, or groups of rows) to folds by iterative stratification.
 
-    Parameters
-    ----------
-    counts : CSR of shape (n_units, n_labels)
-        Rows of each unit that have each label.
-    sizes : int array of shape (n_units,)
-        Rows of each unit.
-    n_folds : int
-    rng : Generator or None
-        Shuffles and breaks ties; without it both follow the order of units and folds.
-
-    Returns
-    -------
-    fold : int array of shape (n_units,)
+    `counts` (n_units, n_labels): rows of each unit that have each label. `sizes` (n_units,): rows of each unit. `rng`:
+    shuffles and breaks ties; without it both follow the order of units and folds.
 
     Notes
     -----

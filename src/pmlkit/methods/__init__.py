@@ -19,6 +19,7 @@ from pmlkit.methods.low_rank import FPML, PMLLRS, PMLNI
 from pmlkit.methods.mlknn import MLkNN
 from pmlkit.methods.nlr import NLR
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
+from pmlkit.methods.pml_lenfn import PMLLENFN
 from pmlkit.methods.pml_lfc import PMLLFC
 from pmlkit.methods.ranking import PMLFP, PMLLC, RankSVM
 from pmlkit.methods.schirn import Schirn
@@ -31,6 +32,7 @@ __all__ = [
     "NLR",
     "PMLFP",
     "PMLLC",
+    "PMLLENFN",
     "PMLLFC",
     "PMLLRS",
     "PMLNI",
@@ -70,6 +72,7 @@ METHODS: tuple[type[BasePML], ...] = (
     CleanlabFilter,
     UPML,
     NLR,
+    PMLLENFN,
     Schirn,
 )
 _NEEDS: dict[type[BasePML], str] = {CleanlabFilter: "cleanlab"}
@@ -140,6 +143,15 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
         A class of :func:`find_method`.
     params : mapping
         Names and values.
+
+    Examples
+    --------
+    >>> from pmlkit.methods import MLkNN, check_params
+    >>> check_params(MLkNN, {"n_neighbors": 5})
+    >>> check_params(MLkNN, {"neighbors": 5})
+    Traceback (most recent call last):
+        ...
+    pmlkit.exceptions.MethodError: MLkNN has no parameter 'neighbors'. Did you mean 'n_neighbors'? It has ...
     """
     allowed = list(method().get_params())
     for key in params:
@@ -159,7 +171,14 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
 
 
 def summary(method: type[BasePML]) -> str:
-    """Return a method in one line: the first line of its docstring."""
+    """Return a method in one line: the first line of its docstring.
+
+    Examples
+    --------
+    >>> from pmlkit.methods import MLkNN, summary
+    >>> summary(MLkNN)
+    'ML-kNN on the candidates: a Bayesian vote of the nearest neighbours.'
+    """
     return (method.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -17,28 +17,8 @@ def fit_curve(scores: FloatArray, Y: CSR, confidence: FloatArray) -> tuple[float
 
     The expected truth is the target: the confidence at a candidate and 0 elsewhere. The true labels are not needed.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold scores of training rows, between 0 and 1.
-    Y : CSR array of shape (n_samples, n_labels)
-        Their candidates.
-    confidence : array aligned with ``Y.data``
-
-    Returns
-    -------
-    slope, intercept : float
-        (1, 0), the identity, where scores do not increase with the confidences.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.calibration import fit_curve
-    >>> Y = sparse.csr_array(np.array([[1, 0], [1, 1], [0, 1]]))
-    >>> slope, intercept = fit_curve(np.array([[0.9, 0.4], [0.7, 0.6], [0.3, 0.8]]), Y, np.array([0.9, 0.5, 0.2, 0.6]))
-    >>> bool(slope > 0 > intercept)
-    True
+    `scores` (n_samples, n_labels): out-of-fold scores of training rows, between 0 and 1. `Y` (n_samples, n_labels):
+    their candidates. Returns: (1, 0), the identity, where scores do not increase with the confidences.
     """
     target = np.zeros(Y.shape)
     target[row_of_cells(Y), Y.indices] = confidence

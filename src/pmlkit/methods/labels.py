@@ -25,17 +25,8 @@ def describe(y: Any) -> tuple[Any, LabelFormat, list[str | int] | None]:
 def candidates(y: Any, form: LabelFormat) -> tuple[CSR, Any]:
     """Return validated candidates as a CSR array of ones, and the classes.
 
-    Parameters
-    ----------
-    y : array or CSR, as `validate_data` returns it
-    form : LabelFormat
-        The format in which they were given.
-
-    Returns
-    -------
-    Y : CSR array of float64 ones of shape (n_samples, n_labels)
-    classes : array
-        The two classes of a 1-D `y`, otherwise the label numbers.
+    `form`: the format in which they were given. Returns `classes`: the two classes of a 1-D `y`, otherwise the label
+    numbers.
     """
     if not sparse.issparse(y) and np.ndim(y) == 1:
         return _one_label(y)

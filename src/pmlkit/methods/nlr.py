@@ -22,15 +22,7 @@ _SETTLED = 1e-6  # relative change of both models that is not worth another roun
 
 
 def keep_best_candidate(is_noise: BoolArray, score: FloatArray, is_candidate: BoolArray) -> BoolArray:
-    """Return the noise without the best-scored candidate of rows that would lose all their candidates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.nlr import keep_best_candidate
-    >>> keep_best_candidate(np.array([[True, True]]), np.array([[0.2, 0.1]]), np.array([[True, True]]))
-    array([[False,  True]])
-    """
+    """Return the noise without the best-scored candidate of rows that would lose all their candidates."""
     lost = np.flatnonzero(is_candidate.any(axis=1) & ~(is_candidate & ~is_noise).any(axis=1))
     kept = is_noise.copy()
     kept[lost, np.argmax(np.where(is_candidate[lost], score[lost], -np.inf), axis=1)] = False
@@ -41,12 +33,7 @@ def keep_best_candidate(is_noise: BoolArray, score: FloatArray, is_candidate: Bo
 class Opposition:
     """What :func:`oppose` found.
 
-    Attributes
-    ----------
-    coef, opposite_coef : array of shape (n_features, n_labels)
-        The models of the labels that rows have and of those that they lack.
-    is_noise : bool array of shape (n_samples, n_labels)
-    objective : array of shape (n_iter,)
+    `coef`, `opposite_coef` (n_features, n_labels): the models of the labels that rows have and of those that they lack.
     """
 
     coef: FloatArray
@@ -75,15 +62,6 @@ def oppose(
     Each model is the exact minimiser for the other one. A candidate is noise where the N that minimises this over the
     reals would be positive, that is where :math:`XW_1 - XW_2 < 1 - \lambda / 2`; but every row keeps its best
     candidate.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    beta, gamma, lam : float
-    max_iter : int, default=100
-    on_step : callable, optional
-        Called after each round; returns True to stop.
 
     Notes
     -----

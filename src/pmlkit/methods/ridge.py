@@ -33,21 +33,8 @@ def scaled_rows(X: Features, normalize: Normalize, scale: FloatArray | None) -> 
 class RidgeFit:
     """A ridge regression with an unpenalised intercept.
 
-    Attributes
-    ----------
-    normalize : {"unit", "standard"} or None
-    scale : array of shape (n_features,) or None
-        What the columns were divided by.
-    rows : array or ShiftedRows of shape (n_samples, n_features)
-        Scaled and centred.
-    mean : array of shape (n_features,)
-        Of the scaled rows.
-    svd : ThinSVD
-        Of `rows`.
-    penalty : float
-    coef : array of shape (n_features, n_labels)
-    intercept : array of shape (n_labels,)
-        For scaled rows that are not centred.
+    `scale` (n_features,): what the columns were divided by. `rows` (n_samples, n_features): scaled and centred. `mean`
+    (n_features,): of the scaled rows. `svd`: of `rows`. `intercept` (n_labels,): for scaled rows that are not centred.
     """
 
     normalize: Normalize
@@ -92,25 +79,8 @@ def fit_ridge(
 ) -> RidgeFit:
     r"""Minimise :math:`\|XW + 1b^\top - T\|^2 + \text{penalty} \|W\|^2` over W and b, for scaled rows X.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    target : array of shape (n_samples, n_labels)
-    normalize : {"auto", "unit", "standard"} or None, default="auto"
-    penalty : float or "auto", default="auto"
-        ``"auto"`` is the value with the smallest leave-one-out error, over all labels together. At most 5,000 rows,
-        chosen by a hash of their content, are left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ridge import fit_ridge
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> fit = fit_ridge(X, X @ np.ones((3, 2)), normalize=None)
-    >>> fit.coef.round(3)
-    array([[1., 1.],
-           [1., 1.],
-           [1., 1.]])
+    `penalty`: ``"auto"`` is the value with the smallest leave-one-out error, over all labels together. At most 5,000
+    rows, chosen by a hash of their content, are left out.
     """
     centre = target.mean(axis=0)
     chosen = np.arange(len(target))

@@ -27,17 +27,7 @@ _RUNAWAY = 10.0  # times the size of the candidates, from which on predictions h
 
 
 def raise_singular_values(G: FloatArray, by: float) -> FloatArray:
-    """Return G with `by` added to all its singular values but those that are zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.schirn import raise_singular_values
-    >>> raise_singular_values(np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 0.5)
-    array([[3.5, 0. ],
-           [0. , 1.5],
-           [0. , 0. ]])
-    """
+    """Return G with `by` added to all its singular values but those that are zero."""
     squared, right = eigenpairs(G.T @ G)
     return np.asarray(G + by * (G @ (right / np.sqrt(squared))) @ right.T)
 
@@ -46,13 +36,8 @@ def raise_singular_values(G: FloatArray, by: float) -> FloatArray:
 class HighRank:
     """What :func:`fit_high_rank` found.
 
-    Attributes
-    ----------
-    coef : array of shape (n_features, n_labels)
-    is_noise : bool array of shape (n_samples, n_labels)
-    objective : array of shape (n_iter,)
-    ran_away : bool
-        Whether the iteration was stopped because its predictions grew without limit; `coef` is then the last good one.
+    `ran_away`: whether the iteration was stopped because its predictions grew without limit; `coef` is then the last
+    good one.
     """
 
     coef: FloatArray
@@ -80,15 +65,6 @@ def fit_high_rank(
     3. C is :math:`(2(Y - N) + \Phi + \mu XW) / (2 + \mu)` with :math:`\lambda / (1 + \mu/2)` added to its singular
        values;
     4. :math:`\Phi` grows by :math:`\mu (XW - C)`.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    lam, alpha, b : float
-    max_iter : int, default=100
-    on_step : callable, optional
-        Called after each round; returns True to stop.
 
     Notes
     -----

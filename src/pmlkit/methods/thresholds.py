@@ -21,19 +21,14 @@ __all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
 THRESHOLDS = ("cardinality", "at_least_one", "size", "hamming", "f1")
 """The named strategies; a number is a fixed threshold."""
 
+_REGRESSED_LABELS = 4096
+
 THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, None, None, closed="neither")]
 
 
 @dataclass(frozen=True)
 class LabelRule:
-    """A fitted threshold.
-
-    Attributes
-    ----------
-    weights : array of shape (n_labels,)
-    offset : float
-    at_least_one : bool
-    """
+    """A fitted threshold."""
 
     weights: FloatArray
     offset: float
@@ -46,17 +41,7 @@ class LabelRule:
         return np.asarray(scores - (scores @ self.weights + self.offset)[:, None])
 
     def label_sets(self, scores: FloatArray) -> BoolArray:
-        """Return the predicted label sets as an indicator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pmlkit.methods.thresholds import LabelRule
-        >>> rule = LabelRule(np.zeros(3), 0.5, at_least_one=True)
-        >>> rule.label_sets(np.array([[0.1, 0.3, 0.2], [0.6, 0.7, 0.0]])).astype(int)
-        array([[0, 1, 0],
-               [1, 1, 0]])
-        """
+        """Return the predicted label sets as an indicator."""
         given = self.margin(scores) >= 0
         # With a single label, "at least one" would always predict it.
         if self.at_least_one and scores.shape[1] > 1:
@@ -85,7 +70,7 @@ def fit_threshold(
         - ``"at_least_one"``: the method's own decision threshold; each row gets at least one label;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
           candidates: each training row's best threshold, regressed on its scores; a row may get no
-          label;
+          label; with more than 4,096 labels the mean of the rows' best thresholds;
         - ``"hamming"``: one threshold for all scores, which minimises the expected Hamming loss on the
           training rows if each candidate is true with the probability given by its confidence and
           other labels are false; a row may get no label;
@@ -100,6 +85,17 @@ def fit_threshold(
         The method's own decision threshold.
     weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.methods.thresholds import fit_threshold
+    >>> scores = np.array([[0.9, 0.2], [0.8, 0.6]])
+    >>> Y = sparse.csr_array(np.array([[1, 0], [1, 1]]))
+    >>> rule = fit_threshold("hamming", scores, Y, np.array([1.0, 0.9, 0.1]), natural_cut=0.5)
+    >>> rule.label_sets(scores).tolist()
+    [[True, False], [True, False]]
     """
     none = np.zeros(scores.shape[1])
     if not isinstance(threshold, str):
@@ -172,7 +168,8 @@ def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tu
     """Regress each row's best threshold on its scores (minimum-norm least squares).
 
     The candidate thresholds of a row are the midpoints of its sorted scores, 0.1 below the
-    smallest and 0.1 above the largest; the first one with the fewest errors counts.
+    smallest and 0.1 above the largest; the first one with the fewest errors counts. With more labels than
+    `_REGRESSED_LABELS` the regression has a constant only.
     """
     order = np.argsort(scores, axis=1, kind="stable")
     ascending = np.take_along_axis(scores, order, axis=1)
@@ -182,6 +179,8 @@ def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tu
     false = np.hstack([zero, np.cumsum(~relevant[:, ::-1], axis=1)])[:, ::-1]
     cuts = np.hstack([ascending[:, :1] - 0.1, (ascending[:, 1:] + ascending[:, :-1]) / 2, ascending[:, -1:] + 0.1])
     target = np.take_along_axis(cuts, np.argmin(missed + false, axis=1)[:, None], axis=1)[:, 0]
+    if scores.shape[1] > _REGRESSED_LABELS:
+        return np.zeros(scores.shape[1]), float(np.average(target, weights=weight))
     root = np.ones(len(scores)) if weight is None else np.sqrt(weight)
     design = root[:, None] * np.hstack([scores, np.ones_like(zero)])
     solution = np.linalg.lstsq(design, root * target, rcond=None)[0]

@@ -42,19 +42,8 @@ def noise_rates(probability: FloatArray, anchor: float) -> FloatArray:
     Where a label is certainly false, its probability of being a candidate is :math:`\rho_j`; the rows with the lowest
     predictions stand for such rows.
 
-    Parameters
-    ----------
-    probability : array of shape (n_samples, n_labels)
-        Predicted probability that a label is a candidate.
-    anchor : float
-        The quantile to take; 0 is the minimum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.upml import noise_rates
-    >>> noise_rates(np.array([[0.2, -0.1], [0.9, 0.4]]), 0.0)
-    array([0.2, 0. ])
+    `probability` (n_samples, n_labels): predicted probability that a label is a candidate. `anchor`: the quantile to
+    take; 0 is the minimum.
     """
     return np.asarray(np.clip(np.quantile(probability, anchor, axis=0), 0.0, _HIGHEST_RATE))
 
@@ -62,10 +51,7 @@ def noise_rates(probability: FloatArray, anchor: float) -> FloatArray:
 def logistic_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, FloatArray]:
     r"""Return the sum of :math:`u \phi(f) + (1 - u) \phi(-f)` with the logistic loss, and its gradient.
 
-    Parameters
-    ----------
-    scores, relevance : array of shape (n_samples, n_labels)
-        f and u.
+    `scores`, `relevance` (n_samples, n_labels): f and u.
     """
     return float((scores * (1.0 - relevance) - log_expit(scores)).sum()), expit(scores) - relevance
 
@@ -77,10 +63,7 @@ def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Floa
     :math:`\frac1q \sum_{j \ne k} u_j v_k \phi(f_j - f_k) + \sum_j u_j \phi(f_j) + v_j \phi(-f_j)` with
     :math:`\phi(z) = 1 / (1 + e^z)`.
 
-    Parameters
-    ----------
-    scores, relevance : array of shape (n_samples, n_labels)
-        f and u.
+    `scores`, `relevance` (n_samples, n_labels): f and u.
 
     Notes
     -----

@@ -26,12 +26,8 @@ BLOCK_CELLS = 1 << 18
 class RankedRows:
     """Rows with their labels from best to worst score; equal scores have the higher column first.
 
-    Attributes
-    ----------
-    relevant : (n_samples, n_labels) bool array
-        Whether the label at each position is true.
-    group_starts : (n_samples, n_labels) bool array
-        Whether the score at each position is lower than the one before it: a new group of ties begins.
+    `relevant`: whether the label at each position is true. `group_starts`: whether the score at each position is lower
+    than the one before it: a new group of ties begins.
     """
 
     relevant: BoolArray
@@ -104,20 +100,10 @@ def row_metrics(
 ) -> tuple[dict[str, FloatArray], IntArray]:
     """Metric every row, sorting it once whatever the number of metrics.
 
-    Parameters
-    ----------
-    y_true : CSR array of shape (n_samples, n_labels)
-    y_score : (n_samples, n_labels) array
-    rules : mapping
-        Name of a metric -> tie rule.
-
-    Returns
-    -------
-    values : dict
-        Name of a metric -> its value on each row. Where a row leaves a metric undefined the value is
-        scikit-learn's: ranking loss 0, average precision 1, coverage 0.
-    n_true : (n_samples,) int array
-        Number of true labels of each row.
+    - `rules`: name of a metric -> tie rule.
+    - Returns `values`: name of a metric -> its value on each row. Where a row leaves a metric undefined the value is
+      scikit-learn's: ranking loss 0, average precision 1, coverage 0.
+    - Returns `n_true`: number of true labels of each row.
     """
     n_samples, n_labels = y_score.shape
     values: dict[str, FloatArray] = {name: np.empty(n_samples) for name in rules}

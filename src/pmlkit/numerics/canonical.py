@@ -24,16 +24,8 @@ _SMALL = 1 << 22
 class CanonicalProblem:
     """Rows and candidates in canonical order, and the mapping back to the given order.
 
-    Attributes
-    ----------
-    X : dense array or CSR array of float64 of shape (n_samples, n_features)
-    Y : CSR array of ones of shape (n_samples, n_labels)
-    rows : array of int of shape (n_samples,)
-        Original position of each row.
-    labels : array of int of shape (n_labels,)
-        Original position of each label.
-    cells : array of int of shape (n_cells,)
-        Original position of each candidate in ``Y.data``.
+    `rows` (n_samples,): original position of each row. `labels` (n_labels,): original position of each label. `cells`
+    (n_cells,): original position of each candidate in ``Y.data``.
     """
 
     X: Features
@@ -62,29 +54,13 @@ def canonical_problem(X: Features, Y: CSR, *, reorder: bool = True) -> Canonical
     its input and on the last bits of its features. A method that solves the canonical problem does not: shuffled
     rows and labels, sparse and dense rows, single and double precision all give the same arrays.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of ones of shape (n_samples, n_labels)
-        Candidates, with sorted indices.
-    reorder : bool, default=True
-        False leaves rows and labels as they are.
+    `Y` (n_samples, n_labels): candidates, with sorted indices. `reorder`: false leaves rows and labels as they are.
 
     Notes
     -----
     Rows are sorted by a hash of their features, of their candidates and of the other rows with these
     candidates; labels by a hash of the positions of the rows that have them. Only rows (labels) that
     are identical in all this keep their given order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.canonical import canonical_problem
-    >>> X, Y = np.array([[1.0], [2.0], [3.0]]), sparse.csr_array(np.array([[1.0, 0], [0, 1], [1, 1]]))
-    >>> one, other = canonical_problem(X, Y), canonical_problem(X[::-1], Y[::-1])
-    >>> bool((one.X == other.X).all()), bool((one.Y != other.Y).nnz == 0)
-    (True, True)
     """
     rows, labels = _content_order(X, Y) if reorder else (np.arange(Y.shape[0]), np.arange(Y.shape[1]))
     # Counted from one: a stored zero may be dropped when columns are selected.
@@ -95,17 +71,7 @@ def canonical_problem(X: Features, Y: CSR, *, reorder: bool = True) -> Canonical
 
 
 def plain_rows(X: Features, *, dense: bool = False) -> Any:
-    """Return rows in double precision, dense where they are small or where `dense` asks for it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.canonical import plain_rows
-    >>> plain_rows(sparse.csr_array(np.eye(2, dtype=np.float32)))
-    array([[1., 0.],
-           [0., 1.]])
-    """
+    """Return rows in double precision, dense where they are small or where `dense` asks for it."""
     if sparse.issparse(X) and (dense or X.shape[0] * X.shape[1] <= _SMALL):
         X = X.toarray()
     return X.astype(np.float64, copy=False)

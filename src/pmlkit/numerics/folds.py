@@ -14,26 +14,8 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     Identical rows always share a fold, so no row is judged by a model that saw its twin;
     reordering the rows reorders the folds with them; sparse and dense rows agree.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    n_folds : int
-    seed : int, default=0
-        Another seed gives other folds.
-
-    Returns
-    -------
-    fold : array of int of shape (n_samples,)
-        Folds are as equal in size as the twins allow. With fewer distinct rows than
-        folds, only as many folds as there are distinct rows are used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.folds import content_folds
-    >>> fold = content_folds(np.array([[1.0], [2.0], [1.0], [3.0]]), 3)
-    >>> bool(fold[0] == fold[2]), sorted(set(fold.tolist()))
-    (True, [0, 1, 2])
+    `seed`: another seed gives other folds. Returns `fold` (n_samples,): folds are as equal in size as the twins allow.
+    With fewer distinct rows than folds, only as many folds as there are distinct rows are used.
     """
     # In single precision, so that a row gets the same fold in float64 and float32; in double precision where
     # single precision would make different rows identical.

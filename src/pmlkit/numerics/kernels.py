@@ -13,15 +13,7 @@ EXACT_DISTANCE_ROWS = 6000
 
 
 def squared_distances(A: Features, B: Features) -> FloatArray:
-    """Return all squared Euclidean distances between the rows of A and of B, never negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.kernels import squared_distances
-    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[25.,  0.]])
-    """
+    """Return all squared Euclidean distances between the rows of A and of B, never negative."""
     inner = inner_products(A, B)
     inner *= -2.0
     norms = _squared_norms(A)
@@ -54,20 +46,8 @@ def scale_gamma(X: Features) -> float:
 def mean_distance(X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
     """Return the mean Euclidean distance between two different rows.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    weight : array of shape (n_samples,)
-        A row of weight 2 counts as two equal rows.
-    rng : Generator
-        Draws the sample where there are more than `EXACT_DISTANCE_ROWS` rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.kernels import mean_distance
-    >>> mean_distance(np.array([[0.0], [1.0], [2.0]]), np.ones(3), np.random.default_rng(0))
-    1.3333333333333333
+    `weight` (n_samples,): a row of weight 2 counts as two equal rows. `rng`: draws the sample where there are more than
+    `EXACT_DISTANCE_ROWS` rows.
     """
     n_samples = X.shape[0]
     if n_samples > EXACT_DISTANCE_ROWS:
@@ -97,19 +77,6 @@ def nystrom_features(
 
     Landmarks are training rows drawn without replacement; features are ``K(X, landmarks) V e^-1/2``
     with the eigenpairs (e, V) of the landmarks' own kernel (Williams and Seeger 2001).
-
-    Returns
-    -------
-    features : float32 array of shape (n_samples, at most n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.kernels import gaussian_block, nystrom_features
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> features = nystrom_features(X, 2.0, 40, np.ones(50), np.random.default_rng(1))
-    >>> bool(np.abs(features @ features.T - gaussian_block(X, X, 2.0)).max() < 0.01)
-    True
     """
     possible = np.flatnonzero(weight > 0)
     landmarks = X[np.sort(rng.choice(possible, min(n_features, len(possible)), replace=False))]

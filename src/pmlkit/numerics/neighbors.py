@@ -13,27 +13,8 @@ __all__ = ["nearest"]
 def nearest(index: NearestNeighbors, k: int, X: Features | None = None) -> tuple[FloatArray, IntArray]:
     """Return the k nearest indexed rows, nearest first, equal distances by row number.
 
-    Parameters
-    ----------
-    index : NearestNeighbors
-        Fitted on the rows to search.
-    k : int
-        Must be smaller than the number of indexed rows when `X` is None.
-    X : array or CSR array, optional
-        The query rows. None: the indexed rows themselves, each without itself.
-
-    Returns
-    -------
-    distance, neighbor : arrays of shape (n_samples, k)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.neighbors import NearestNeighbors
-    >>> from pmlkit.numerics.neighbors import nearest
-    >>> index = NearestNeighbors().fit(np.array([[0.0], [1.0], [1.0], [3.0]]))
-    >>> nearest(index, 2)[1].tolist()
-    [[1, 2], [2, 0], [1, 0], [1, 2]]
+    `index`: fitted on the rows to search. `k`: must be smaller than the number of indexed rows when `X` is None. `X`:
+    the query rows. None: the indexed rows themselves, each without itself.
     """
     n_indexed = index.n_samples_fit_
     available = n_indexed if X is not None else n_indexed - 1

@@ -12,33 +12,15 @@ _SMALL = 32
 
 
 def soft_threshold(A: FloatArray, amount: float) -> FloatArray:
-    """Shrink every entry towards zero: the proximal operator of ``amount * sum |a|``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.prox import soft_threshold
-    >>> soft_threshold(np.array([-3.0, 0.5, 2.0]), 1.0)
-    array([-2.,  0.,  1.])
-    """
+    """Shrink every entry towards zero: the proximal operator of ``amount * sum |a|``."""
     return np.asarray(np.sign(A) * np.maximum(np.abs(A) - amount, 0.0))
 
 
 def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
     """Shrink every singular value: the proximal operator of the nuclear norm.
 
-    Parameters
-    ----------
-    A : array of shape (m, k)
-    amount : float
-
-    Returns
-    -------
-    shrunk : array of shape (m, k)
-        ``U max(S - amount, 0) V'``.
-    singular_values : array
-        Those of `shrunk` that are not zero, largest first: their sum is its nuclear norm and
-        their number its rank.
+    Returns `shrunk` (m, k): ``U max(S - amount, 0) V'``. Returns `singular_values`: those of `shrunk` that are not
+    zero, largest first: their sum is its nuclear norm and their number its rank.
 
     Notes
     -----
@@ -46,15 +28,6 @@ def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
     above the threshold, so that the cost is that of two thin products. Singular values below about
     1e-8 of the largest cannot be told from zero this way; where such a value would survive, that
     is where `amount` is that small, a full SVD is taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.prox import nuclear_prox
-    >>> shrunk, values = nuclear_prox(np.diag([3.0, 1.0]), 2.0)
-    >>> np.abs(shrunk.round(12)), values.round(12)
-    (array([[1., 0.],
-           [0., 0.]]), array([1.]))
     """
     if A.shape[0] < A.shape[1]:
         shrunk, values = nuclear_prox(A.T, amount)
@@ -84,29 +57,13 @@ def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
 def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float | FloatArray = 1.0) -> FloatArray:
     """Project every row of a sparse pattern on ``{p >= 0, sum p = total}``.
 
-    Parameters
-    ----------
-    values : array of shape (n_cells,)
-        The cells of all rows, one row after the other (the ``data`` of a CSR array).
-    indptr : array of shape (n_samples + 1,)
-        Where each row begins (the ``indptr`` of that CSR array). Empty rows are allowed.
-    total : float or array of shape (n_samples,), default=1.0
-
-    Returns
-    -------
-    projected : array of shape (n_cells,)
+    `values` (n_cells,): the cells of all rows, one row after the other (the ``data`` of a CSR array). `indptr`
+    (n_samples + 1,): where each row begins (the ``indptr`` of that CSR array). Empty rows are allowed.
 
     Notes
     -----
     All rows at once: cells are sorted by (row, -value), and the largest number of cells that stay
     positive is found from their running sums (Held, Wolfe and Crowder 1974).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.prox import project_rows_to_simplex
-    >>> project_rows_to_simplex(np.array([0.9, 0.3, 5.0]), np.array([0, 2, 3]))
-    array([0.8, 0.2, 1. ])
     """
     sizes = np.diff(indptr)
     row = np.repeat(np.arange(len(sizes)), sizes)

@@ -21,15 +21,7 @@ def reconstruction_weights(X: Features, neighbor: IntArray) -> FloatArray:
 
     Row by row, :math:`\min_{w \ge 0} \lVert x_i - \sum_r w_r x_{N(i, r)} \rVert^2`.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    neighbor : array of int of shape (n_samples, k)
-        Row numbers of the neighbours, as :func:`pmlkit.numerics.neighbors.nearest` gives them.
-
-    Returns
-    -------
-    weights : array of shape (n_samples, k)
+    `neighbor` (n_samples, k): row numbers of the neighbours, as :func:`pmlkit.numerics.neighbors.nearest` gives them.
 
     Notes
     -----
@@ -38,14 +30,6 @@ def reconstruction_weights(X: Features, neighbor: IntArray) -> FloatArray:
     ``scipy.optimize.nnls`` to its own precision. Rows whose neighbours are (nearly) linearly
     dependent are handed to it; their weights need not be unique. Of sparse rows, only the columns in
     use are made dense, block by block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.reconstruction import reconstruction_weights
-    >>> X = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> reconstruction_weights(X, np.array([[1, 2], [0, 2], [0, 1]])).tolist()
-    [[0.5, 1.0], [1.0, 0.0], [0.5, 0.0]]
     """
     weights = np.zeros(neighbor.shape)
     for rows in _blocks(X, neighbor):
@@ -63,14 +47,6 @@ def reconstruction_graph(X: Features, neighbor: IntArray) -> CSR:
     """Return the reconstruction weights as a sparse n x n array whose rows sum to one.
 
     A row whose weights are all zero stays a row of zeros.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.reconstruction import reconstruction_graph
-    >>> X = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]])
-    >>> reconstruction_graph(X, np.array([[1, 2], [0, 2], [0, 1]])).toarray().round(3).tolist()
-    [[0.0, 0.6, 0.4], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
     weights = reconstruction_weights(X, neighbor)
     total = weights.sum(axis=1, keepdims=True)
@@ -87,32 +63,15 @@ def reconstruction_graph(X: Features, neighbor: IntArray) -> CSR:
 def nonnegative_least_squares(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, BoolArray]:
     r"""Solve many small problems :math:`\min_{w \ge 0} \frac12 w' G w - c' w` together.
 
-    Parameters
-    ----------
-    gram : array of shape (n_problems, k, k)
-        Symmetric and positive semi-definite.
-    cross : array of shape (n_problems, k)
-
-    Returns
-    -------
-    weights : array of shape (n_problems, k)
-    sound : array of bool of shape (n_problems,)
-        False where the Gram matrix is too near to singular for its solution to be trusted, or where
-        the active set did not settle; the weights there are not to be used.
+    - `gram` (n_problems, k, k): symmetric and positive semi-definite.
+    - Returns `sound` (n_problems,): false where the Gram matrix is too near to singular for its solution to be trusted,
+      or where the active set did not settle; the weights there are not to be used.
 
     Notes
     -----
     Block principal pivoting (Judice and Pires 1994): all cells of the wrong sign change sides at
     once; after three exchanges that did not lower their number only the last of them does, which
     makes the method finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.reconstruction import nonnegative_least_squares
-    >>> gram = np.array([[[2.0, 1.0], [1.0, 2.0]]])
-    >>> nonnegative_least_squares(gram, np.array([[1.0, -1.0]]))
-    (array([[0.5, 0. ]]), array([ True]))
     """
     n_problems, k = cross.shape
     spectrum = np.linalg.eigvalsh(gram)

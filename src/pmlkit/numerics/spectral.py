@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _NULL = 20 * float(np.finfo(np.float64).eps)
-"""Times the size of a matrix: eigenvalues below this share of the largest cannot be told from rounding."""
+"""Times the size of a matrix: eigenvalues below this share of the largest are rounding errors."""
 _MAX_SIDE = 15_000
 """Largest Gram matrix that is formed (1.8 GB)."""
 _MAX_CENTERED_SIDE = 2500
@@ -42,21 +42,6 @@ class ShiftedRows:
     """Sparse rows that all have the same dense row added, ``X + 1 shift'``, without making them dense.
 
     Supports the products that :class:`ThinSVD` needs: ``rows @ M``, ``rows.T @ M`` and Gram matrices.
-
-    Parameters
-    ----------
-    X : CSR array of shape (n_samples, n_features)
-    shift : array of shape (n_features,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.spectral import ShiftedRows
-    >>> rows = ShiftedRows(sparse.csr_array(np.eye(2)), np.array([1.0, 2.0]))
-    >>> rows @ np.eye(2)
-    array([[2., 2.],
-           [1., 3.]])
     """
 
     X: CSR
@@ -96,16 +81,7 @@ class _ShiftedColumns:
 
 
 def add_constant_column(X: Features) -> Any:
-    """Return X with a last column of ones, sparse if X is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import add_constant_column
-    >>> add_constant_column(np.array([[2.0], [3.0]]))
-    array([[2., 1.],
-           [3., 1.]])
-    """
+    """Return X with a last column of ones, sparse if X is."""
     ones = np.ones((X.shape[0], 1))
     if sparse.issparse(X):
         return sparse.csr_array(sparse.hstack([X, sparse.csr_array(ones)], format="csr"))
@@ -113,19 +89,7 @@ def add_constant_column(X: Features) -> Any:
 
 
 def smaller_gram(X: Any) -> FloatArray:
-    """Return ``XX'`` where there are fewer rows than features, else ``X'X``, as a dense array.
-
-    Parameters
-    ----------
-    X : dense array, CSR array or ShiftedRows of shape (n_samples, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import smaller_gram
-    >>> smaller_gram(np.array([[3.0, 4.0]]))
-    array([[25.]])
-    """
+    """Return ``XX'`` where there are fewer rows than features, else ``X'X``, as a dense array."""
     n_samples, n_features = X.shape
     of_rows = n_samples < n_features
     if min(n_samples, n_features) > _MAX_SIDE:
@@ -140,15 +104,7 @@ def smaller_gram(X: Any) -> FloatArray:
 
 
 def eigenpairs(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues, smallest first, and eigenvectors of a Gram matrix, without those that are only rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import eigenpairs
-    >>> eigenpairs(np.array([[2.0, 2.0], [2.0, 2.0]]))[0]
-    array([4.])
-    """
+    """Return eigenvalues, smallest first, and eigenvectors of a Gram matrix, without those that are only rounding."""
     # numpy's, not scipy's: it releases the interpreter's lock, so that other threads can run meanwhile.
     values, vectors = np.linalg.eigh(gram)
     first = int(np.searchsorted(values, _NULL * len(values) * max(float(values[-1]), 0.0), side="right"))
@@ -161,22 +117,7 @@ class ThinSVD:
     With ``X = A diag(sqrt(squared)) B'`` of rank r, `coordinates` C of shape (r, n_labels) stand for the coefficients
     ``W = B C``.
 
-    Parameters
-    ----------
-    X : dense array, CSR array or ShiftedRows of shape (n_samples, n_features)
-
-    Attributes
-    ----------
-    squared : array of shape (r,)
-        The squared singular values of X, smallest first, without those that are only rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import ThinSVD
-    >>> X = np.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]])
-    >>> ThinSVD(X).squared
-    array([ 4., 25.])
+    `squared` (r,): the squared singular values of X, smallest first, without those that are only rounding.
     """
 
     def __init__(self, X: Any) -> None:
@@ -235,16 +176,10 @@ class CenteredRows:
     Centring does not change a linear model with an unpenalised intercept, and a rotation does not change a Euclidean
     penalty; both improve the condition number that a solver meets.
 
-    Attributes
-    ----------
-    rows : array or ShiftedRows of shape (n_samples, n_axes)
-        Supports ``rows @ M`` and ``rows.T @ M``.
-    squared : array of shape (n_axes,)
-        Sums of squares of the columns of `rows`.
-    mean : array of shape (n_features,)
-        Mean of the given rows.
-    basis : array of shape (n_features, n_axes) or None
-        The axes; None where they are the given ones.
+    - `rows` (n_samples, n_axes): supports ``rows @ M`` and ``rows.T @ M``.
+    - `squared` (n_axes,): sums of squares of the columns of `rows`.
+    - `mean` (n_features,): mean of the given rows.
+    - `basis` (n_features, n_axes): the axes; None where they are the given ones.
     """
 
     rows: Any
@@ -259,18 +194,7 @@ class CenteredRows:
         return self.rows[chosen]
 
     def as_given(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the same linear model for the rows as they were given.
-
-        Parameters
-        ----------
-        coef : array of shape (n_axes, n_labels)
-        intercept : array of shape (n_labels,)
-
-        Returns
-        -------
-        coef : array of shape (n_features, n_labels)
-        intercept : array of shape (n_labels,)
-        """
+        """Return the same linear model for the rows as they were given."""
         if self.basis is not None:
             coef = np.asarray(self.basis @ coef)
         return coef, np.asarray(intercept - self.mean @ coef)
@@ -281,18 +205,6 @@ def centered_rows(X: Features) -> CenteredRows:
 
     Sparse rows stay sparse, with the mean subtracted in products only, unless they are so small and dense that
     products with the rotated rows cost no more.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import centered_rows
-    >>> centered = centered_rows(np.array([[1.0, 5.0, 2.0], [3.0, 5.0, 2.0]]))
-    >>> centered.rows.shape, centered.squared
-    ((2, 1), array([2.]))
     """
     X = X.astype(np.float64, copy=False)
     mean = np.asarray(X.mean(axis=0))
@@ -312,15 +224,7 @@ def _rotating_pays(X: CSR) -> bool:
 
 
 def spectral_norm(A: FloatArray) -> float:
-    """Return the largest singular value, from the smaller Gram matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import spectral_norm
-    >>> round(spectral_norm(np.array([[3.0], [4.0]])), 9)
-    5.0
-    """
+    """Return the largest singular value, from the smaller Gram matrix."""
     gram = A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
     last = len(gram) - 1
     if last < 0:

@@ -48,7 +48,14 @@ def check_pml_estimator(estimator: Any) -> None:
 
 
 def pml_checks() -> list[Check]:
-    """Return the checks, each a function of an unfitted estimator, for use with pytest's parametrize."""
+    """Return the checks, each a function of an unfitted estimator, for use with pytest's parametrize.
+
+    Examples
+    --------
+    >>> from pmlkit import MLkNN
+    >>> from pmlkit.testing import pml_checks
+    >>> pml_checks()[0](MLkNN())
+    """
     return [
         check_confidences_on_candidates,
         check_inputs_untouched,
@@ -105,7 +112,7 @@ def _fitted(estimator: Any, X: Any, Y: Any) -> Any:
 
 
 def _assert_same(
-    model: Any, other: Any, X: Any, X_other: Any = None, rows: Any = ..., labels: Any = ..., tol: float = 1e-4
+    model: Any, other: Any, X: Any, X_other: Any = None, rows: Any = ..., labels: Any = ..., tol: float = 1e-6
 ) -> None:
     """Assert equal scores and confidences, after permuting the second model's answer."""
     scores = model.decision_function(X)

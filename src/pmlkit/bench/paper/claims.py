@@ -37,16 +37,7 @@ class Claim:
 def judge_claims(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     """Return the paper's claims, each with a ruling and the numbers behind it.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-    experiments : Experiments
-        Experiments that were run.
-
-    Returns
-    -------
-    claims : list of Claim
+    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. `experiments`: experiments that were run.
     """
     results = main_results(cells)
     counts = [one for one in compare_table_3(results) if one.metric is None]

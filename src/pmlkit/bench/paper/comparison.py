@@ -100,28 +100,8 @@ def find_case(results: Results, data: str, ratio: float = TABLE_2_RATIO) -> int 
 def compare_table_2(results: Results, data: Sequence[str]) -> list[Figure]:
     """Compare all figures of table 2.
 
-    Parameters
-    ----------
-    results : Results
-        See :func:`main_results`.
-    data : sequence of str
-        The data sets to compare, whether we have results or not.
-
-    Returns
-    -------
-    figures : list of Figure
-        Same: within 0.01 or the paper's own deviation, whichever is more.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pmlkit._metric_info import FIVE
-    >>> from pmlkit.bench.paper.comparison import compare_table_2, main_results
-    >>> cell = {"data": "scene", "noise": "uniform", "ratio": 0.5, "repeat": 0, "params": "{}", "status": "done"}
-    >>> cell |= {"method": "PML-LFC", **{metric.key: 0.1 for metric in FIVE}}
-    >>> figures = compare_table_2(main_results(pd.DataFrame([cell])), ["scene"])
-    >>> [(one.metric.name, one.verdict) for one in figures if one.method == "PML-LFC"][:2]
-    [('Hamming loss', 'better'), ('ranking loss', 'same')]
+    `results`: see :func:`main_results`. `data`: the data sets to compare, whether we have results or not.
+    A figure is the same within 0.01 or the paper's own deviation, whichever is more.
     """
     printed = table(2).set_index(["data", "metric", "method"])[["mean", "deviation"]]
     doubts = {(one.data, one.metric, one.method): one.reason for one in contradictions()}
@@ -157,19 +137,10 @@ def _verdict(ours: tuple[float, float], theirs: tuple[float, float], metric: Met
 def compare_table_3(results: Results, level: float = 0.05) -> list[TestCounts]:
     """Count wins, ties and losses of PML-LFC over all cases, as table 3 does.
 
-    Parameters
-    ----------
-    results : Results
-        See :func:`main_results`.
-    level : float, default=0.05
-        Of the paired t-tests.
-
-    Returns
-    -------
-    counts : list of TestCounts
-        For each rival the five metrics, then their total. The verdict compares shares of wins: the same within five
-        points; there is none with fewer than five repeats. Where the paper counts tests that it cannot have made, its
-        figures are inconsistent.
+    - `results`: see :func:`main_results`.
+    - Returns: for each rival the five metrics, then their total. The verdict compares shares of wins: the same within
+      five points; there is none with fewer than five repeats. Where the paper counts tests that it cannot have made,
+      its figures are inconsistent.
     """
     printed = table(3).set_index(["metric", "rival"])
     doubtful = {rival for rival in RIVALS for fault in table_3_faults() if fault.startswith(rival)}
@@ -212,18 +183,8 @@ def _share_verdict(ours: Sequence[int], theirs: Sequence[int], is_doubtful: bool
 def compare_sizes(found: dict[str, dict[str, float]]) -> list[SizeFigure]:
     """Compare table 1 with what the data files have.
 
-    Parameters
-    ----------
-    found : dict of data set to dict
-        ``n_rows``, ``n_features``, ``n_labels``, ``true_labels_per_row``, ``false_candidates``; data sets that are
-        absent are left out.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper.comparison import compare_sizes
-    >>> sizes = {"n_rows": 5000, "n_features": 499, "n_labels": 374, "true_labels_per_row": 3.522}
-    >>> [(one.what, one.verdict) for one in compare_sizes({"corel5k": sizes})][-1]
-    ('true_labels_per_row', 'inconsistent')
+    `found`: ``n_rows``, ``n_features``, ``n_labels``, ``true_labels_per_row``, ``false_candidates``; data sets that are
+    absent are left out.
     """
     printed = table(1).set_index("data")
     figures = []
@@ -238,14 +199,7 @@ def compare_sizes(found: dict[str, dict[str, float]]) -> list[SizeFigure]:
 
 
 def tally(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:
-    """Count verdicts, those that occur.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper.comparison import tally
-    >>> tally(["same", "worse", "same"])
-    {'same': 2, 'worse': 1}
-    """
+    """Count verdicts, those that occur."""
     counts = Counter(verdicts)
     order: tuple[Verdict, ...] = ("same", "better", "worse", "inconsistent", "no figure", "no result")
     return {verdict: counts[verdict] for verdict in order if counts[verdict]}

@@ -61,6 +61,13 @@ class Experiments:
         Seconds; a method that takes longer at its first repeat on a data set is run only once there.
     methods : tuple of str
         Methods of tables 2 and 3, by the paper's names.
+
+    Examples
+    --------
+    >>> from pmlkit.bench.paper import embedded_experiments
+    >>> small = embedded_experiments(repeats=1, n_rows=60, methods=["PML-LFC", "ML-KNN"])
+    >>> small.methods, small.repeats, small.missing
+    (('PML-LFC', 'ML-KNN'), 1, ())
     """
 
     data: tuple[dict[str, Any], ...]

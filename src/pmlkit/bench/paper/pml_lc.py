@@ -61,20 +61,10 @@ XIE_HUANG_METHODS: dict[str, tuple[str | None, Callable[[Any], BasePML]]] = {
 def protocol(name: str, *, max_rows: int | None = None) -> tuple[Any, BoolArray, int]:
     """Read a data set as the paper prepares it.
 
-    Parameters
-    ----------
-    name : str
-        One of `DATA`.
-    max_rows : int, optional
-        Keep only so many rows, drawn with a fixed seed.
-
-    Returns
-    -------
-    X : array or CSR array of shape (n_samples, n_features)
-    truth : bool array of shape (n_samples, n_labels)
-        At most the 15 most frequent labels; every row has one.
-    n_candidates : int
-        Size of the candidate sets.
+    - `name`: one of `DATA`.
+    - `max_rows`: keep only so many rows, drawn with a fixed seed.
+    - Returns `truth` (n_samples, n_labels): at most the 15 most frequent labels; every row has one.
+    - Returns `n_candidates`: size of the candidate sets.
     """
     path = data_home() / f"{name}.npz"
     if not path.is_file():
@@ -131,6 +121,14 @@ def reproduce_pml_lc(
     -----
     No method sees the truth. The number of labels predicted per row is the paper's: the mean number of *true*
     labels of the training rows, rounded; it enters the Hamming loss only.
+
+    Examples
+    --------
+    Data sets are read from the folder of `pmlkit.data.data_home`; here none is asked for.
+
+    >>> from pmlkit.bench.paper import reproduce_pml_lc
+    >>> list(reproduce_pml_lc(data=[]).columns)
+    ['data', 'method', 'metric', 'mean', 'std', 'repeats', 'published']
     """
     cells = []
     for name in data:

@@ -36,23 +36,8 @@ _NEAR = 0.2  # relative difference of two numbers that are called alike
 def table(number: int) -> pd.DataFrame:
     """Return table 1, 2 or 3 of the paper.
 
-    Parameters
-    ----------
-    number : {1, 2, 3}
-
-    Returns
-    -------
-    table : DataFrame
-        1: a row for each data set. 2: a row for each data set, metric and method that has a figure. 3: a row for each
-        metric (and ``total``) and rival. The first line of each file tells where it comes from.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper.printed import table
-    >>> table(1).set_index("data").loc["scene", "n_rows"]
-    np.int64(2407)
-    >>> len(table(2)), len(table(3))
-    (260, 36)
+    Returns: 1: a row for each data set. 2: a row for each data set, metric and method that has a figure. 3: a row for
+    each metric (and ``total``) and rival. The first line of each file tells where it comes from.
     """
     file = files("pmlkit.bench.paper") / "tables" / f"table{number}.csv"
     with file.open(encoding="utf-8") as stream:
@@ -79,12 +64,6 @@ def contradictions() -> tuple[Contradiction, ...]:
     true label has at least as many false labels above it as the true labels have on average, and at most R times as
     many. So the mean coverage is at least (q - 1)/q times the ranking loss, and at most m times it plus (m - 1)/q,
     where m is the largest R.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper.printed import contradictions
-    >>> [one.data for one in contradictions() if one.method == "PML-LFC"]
-    ['YeastCC', 'YeastMF']
     """
     sizes = table(1).set_index("data")
     # Table 1 prints 0.245 labels a row for corel5k; the data have 3.522.
@@ -121,14 +100,7 @@ def contradictions() -> tuple[Contradiction, ...]:
 
 @cache
 def table_3_faults() -> tuple[str, ...]:
-    """Return where table 3 contradicts itself or table 2, in sentences.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper.printed import table_3_faults
-    >>> print(table_3_faults()[0])
-    RankSVM has no figures on YeastBP, but 115 tests are counted for it instead of at most 110.
-    """
+    """Return where table 3 contradicts itself or table 2, in sentences."""
     figures, counts = table(2), table(3).set_index(["metric", "rival"])
     n_cases = len(SYNTHETIC) * len(RATIOS) + len(REAL)
     faults = []

@@ -41,7 +41,7 @@ _QUICK_SHARE = 0.25  # of the time limit: a quick run does not repeat what takes
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Results of a reproduction beside the paper's.
+    """Results of a reproduction beside the paper's; made by `reproduce`, whose example shows them.
 
     Attributes
     ----------
@@ -205,12 +205,7 @@ def _make_folder(folder: Path) -> Path:
 def compare_with_paper(cells: pd.DataFrame, experiments: Experiments) -> Reproduction:
     """Compare results with the figures and the claims of the paper.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per cell, see :func:`pmlkit.bench.store.load_cells`.
-    experiments : Experiments
-        The experiments that were run.
+    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. `experiments`: the experiments that were run.
     """
     results = main_results(cells)
     printed = [name for name in experiments.names if not name.startswith("digit-strips")]

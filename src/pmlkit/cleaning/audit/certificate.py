@@ -154,6 +154,15 @@ class Certificate:
         The probability that such audits end without a false statement.
     n_answers : int
         Answers given so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning.audit import Certificate
+    >>> removed = pd.DataFrame({"row": [3, 8], "label": ["a", "b"], "seen": [True, False]})
+    >>> print(Certificate(removed, np.array([4, 11]), precision=0.9, confidence=0.95, n_answers=120))
+    Of the 2 labels removed at least 90 % are wrong; this statement fails in at most 5 of 100 such audits, ...
     """
 
     removed: "pd.DataFrame" = field(repr=False)

@@ -22,6 +22,13 @@ class Question:
         The candidate's position in ``result.Y.data``.
     name : str
         How the row is called.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.audit import Question
+    >>> question = Question(row=3, label="sky", kind="suspicious", cell=7, name="p0003")
+    >>> f"Is {question.label!r} right for {question.name}?"
+    "Is 'sky' right for p0003?"
     """
 
     row: int
@@ -41,6 +48,13 @@ class Gain:
         Wrong labels among those asked.
     certified : float
         Labels that may be removed in addition, unseen.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.audit import Gain
+    >>> gain = Gain(found=31.5, certified=120.0)
+    >>> f"50 more answers: about {gain.found + gain.certified:.0f} more labels can go"
+    '50 more answers: about 152 more labels can go'
     """
 
     found: float

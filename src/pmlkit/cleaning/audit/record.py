@@ -38,6 +38,12 @@ class Event:
     who, when : str or None
     undoes : int or None
         The number of the answer that is withdrawn.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.audit import Event
+    >>> Event(number=0, cell=17, answer="wrong", kind="audit", who="ann").answer
+    'wrong'
     """
 
     number: int

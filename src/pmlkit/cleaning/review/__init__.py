@@ -47,11 +47,24 @@ def open_review(
     title : str
         The heading of the page.
     table : Table, optional
-        From `pmlkit.open_table`: lets the cleaned table be downloaded in its own format.
+        From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
     precision, confidence, random_state
         Of the certificate, see `CleaningResult.audit`.
     host, port
         Where to listen; port 0 takes any free one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pmlkit import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> from pmlkit.cleaning.review import open_review
+    >>> strips = load_digit_strips(100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     server = open_review(clean(strips.X, strips.Y), pathlib.Path(folder, "a.sqlite"), title="Digits")
+    ...     print(len(server.answers))
+    ...     server.close()
+    0
     """
     for needed in ("starlette", "uvicorn"):
         optional_import(needed)
@@ -60,10 +73,10 @@ def open_review(
     from pmlkit.cleaning.review.server import ReviewServer
     from pmlkit.cleaning.review.session import Review
 
-    def refit(given: Any) -> "CleaningResult":
+    def refit(given: Any, on_fit: Any) -> "CleaningResult":
         return clean(
             result.X, result.Y, verified=given, label_names=result.label_names, row_names=result.row_names,
-            media=result.media,
+            media=result.media, on_fit=on_fit,
         )  # fmt: skip
 
     store = AnswerStore(answers, fingerprint=fingerprint(result.X, result.Y, result.label_names))

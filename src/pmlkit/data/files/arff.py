@@ -19,9 +19,9 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.arff_header import Attribute, Header, quote, read_header, unquote
+from pmlkit.data.files.arff_header import Attribute, Header, find_label_xml, quote, read_header, read_label_xml, unquote
 from pmlkit.data.files.arff_rows import dense_fields, read_rows, sparse_cells, sparse_fields
-from pmlkit.data.files.base import Edits, TableFile
+from pmlkit.data.files.base import Edits, TableFile, as_names, select
 from pmlkit.data.files.common import (
     Missing,
     Source,
@@ -32,8 +32,6 @@ from pmlkit.data.files.common import (
     row_blocks,
     written_labels,
 )
-from pmlkit.data.files.mulan import find_label_xml, read_label_xml
-from pmlkit.data.files.names import as_names, select
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["ArffFile", "label_positions", "read_arff", "write_arff"]
@@ -49,26 +47,7 @@ _MOVED = re.compile(r"attribute\.(?:Remove|Reorder|Add|Copy|AttributeSelection)"
 
 
 class ArffFile(TableFile):
-    r"""A dense or sparse ARFF file of which every byte is kept, but for the cells that are changed.
-
-    Parameters
-    ----------
-    stream : binary file
-        Read to its end. Text that is not UTF-8 is taken for Latin-1, as old Weka files are.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.files.arff import ArffFile
-    >>> text = b"@relation r\n@attribute size real\n@attribute red {0,1}\n@data\n0.5,1\n{1 1}\n"
-    >>> table = ArffFile(io.BytesIO(text))
-    >>> table.cells(["size", "red"])
-    {'size': ['0.5', '0'], 'red': ['1', '1']}
-    >>> out = io.BytesIO()
-    >>> table.write(out, {"red": {0: "0", 1: "0"}})
-    >>> out.getvalue().splitlines()[-2:]
-    [b'0.5,0', b'{}']
-    """
+    """A dense or sparse ARFF file of which every byte is kept, but for the cells that are changed."""
 
     def __init__(self, stream: BinaryIO) -> None:
         raw = stream.read()
@@ -237,15 +216,7 @@ def _refuse_type(attribute: Attribute) -> None:
 def label_positions(header: Header, labels: LabelChoice, path: Path, stem: str) -> Sequence[int]:
     """Return which attributes are labels, and log who said so.
 
-    Parameters
-    ----------
-    header : Header
-    labels : path of a MULAN XML, list of names, glob pattern or int, optional
-        See `read_arff`.
-    path : path
-        Of the ARFF file, beside which an XML may lie.
-    stem : str
-        Its name without endings.
+    `labels`: see `read_arff`. `path`: of the ARFF file, beside which an XML may lie. `stem`: its name without endings.
     """
     n_attributes = len(header.attributes)
     if isinstance(labels, int | np.integer):
@@ -327,14 +298,7 @@ def _one_hot(X: Features, features: Sequence[Attribute]) -> tuple[Features, list
 def write_arff(dataset: PMLDataset, stream: BinaryIO, *, labels: Literal["candidates", "truth"] = "candidates") -> None:
     """Write a MEKA file: labels first, their number as ``-C`` in the relation name; sparse rows for CSR features.
 
-    Parameters
-    ----------
-    dataset : PMLDataset
-        What to write. ARFF has room for one label block and for names, nothing else.
-    stream : binary file
-        Where to write.
-    labels : {"candidates", "truth"}, default="candidates"
-        Which labels.
+    `labels` ({"candidates", "truth"}): which labels.
 
     Examples
     --------

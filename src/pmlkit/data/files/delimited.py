@@ -14,9 +14,8 @@ from scipy import sparse
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, parse_numbers, refuse_repeated
+from pmlkit.data.files.base import Edits, TableFile, own_columns, parse_numbers, refuse_repeated
 from pmlkit.data.files.common import number_texts, row_blocks
-from pmlkit.data.files.own_columns import own_columns
 from pmlkit.exceptions import DataError
 
 __all__ = ["DelimitedFile", "write_csv", "write_tsv"]
@@ -37,28 +36,10 @@ _UP_TO_CLOSING = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 
 
 class DelimitedFile(TableFile):
-    r"""A text file with a header line and one row per record.
+    """A text file with a header line and one row per record.
 
-    Parameters
-    ----------
-    stream : binary file
-        Read to its end.
-    delimiter : str, optional
-        Between columns; by default the comma, semicolon, tab or bar that the header has most of.
-    encoding : str, default="utf-8"
-        A byte order mark counts for more.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.files.delimited import DelimitedFile
-    >>> table = DelimitedFile(io.BytesIO(b'id,"tags"\r\n1,"a;b"\r\n2,c\r\n'))
-    >>> table.cells(["tags"])
-    {'tags': ['a;b', 'c']}
-    >>> out = io.BytesIO()
-    >>> table.write(out, {"tags": {0: "b"}})
-    >>> out.getvalue()
-    b'id,"tags"\r\n1,"b"\r\n2,c\r\n'
+    `delimiter`: between columns; by default the comma, semicolon, tab or bar that the header has most of. `encoding`: a
+    byte order mark counts for more.
     """
 
     is_untyped = True
@@ -284,26 +265,6 @@ def write_csv(dataset: PMLDataset, stream: BinaryIO) -> None:
 
     A feature whose name could be taken for another kind of column is called ``feature:<name>``. Reading
     such a file needs no option. Images are not written.
-
-    Parameters
-    ----------
-    dataset : PMLDataset
-        What to write.
-    stream : binary file
-        Where to write.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.delimited import write_csv
-    >>> stream = io.BytesIO()
-    >>> write_csv(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> print(stream.getvalue().decode())
-    "feature_0","label:label_0","label:label_1"
-    0.5,1,1
-    0,0,1
-    <BLANKLINE>
     """
     _write_text(dataset, stream, ",")
 

@@ -1,8 +1,10 @@
 """From the columns of a table to numbers: scikit-learn's parts, put together by what the columns hold."""
 
+import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,8 @@ from scipy import sparse
 from pmlkit._arrays import as_csr
 from pmlkit._typing import Features, FloatArray
 from pmlkit._words import counted, did_you_mean
-from pmlkit.data.files.base import TableFile, as_number, is_missing, parse_numbers
+from pmlkit.data.files.base import TableFile, as_number, check_column, is_missing, listing, parse_numbers
 from pmlkit.data.files.common import Missing
-from pmlkit.data.files.names import check_column, listing
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -36,18 +37,12 @@ _IDENTIFIER_NAME = re.compile(r"(?i)(?:^|.*[_\s-])(?:id|key|uuid|guid|identifier
 class VectorizerSettings:
     """How columns become numbers.
 
-    Attributes
-    ----------
-    max_words : int
-        Words kept of a text column, the most frequent ones.
-    min_rows : int
-        Rows that a word or a category must be in.
-    ngrams : int
-        Longest sequence of words that counts as one.
-    analyzer : {"word", "char_wb"}
-        Words, or pieces of 3 to 5 letters (for languages without blanks, and for misspellings).
-    max_categories : int
-        Values kept of a category column; the others share one.
+    - `max_words`: words kept of a text column, the most frequent ones.
+    - `min_rows`: rows that a word or a category must be in.
+    - `ngrams`: longest sequence of words that counts as one.
+    - `analyzer` ({"word", "char_wb"}): words, or pieces of 3 to 5 letters (for languages without blanks, and for
+      misspellings).
+    - `max_categories`: values kept of a category column; the others share one.
     """
 
     max_words: int = 50_000
@@ -74,11 +69,7 @@ class VectorizerSettings:
 class FeatureColumns:
     """Which columns are features, and of what kind.
 
-    Attributes
-    ----------
-    text, categories, numbers : tuple of str
-    left_out : mapping of str to str
-        The other columns, and why.
+    `left_out`: the other columns, and why.
     """
 
     text: tuple[str, ...] = ()
@@ -100,25 +91,10 @@ def choose_columns(
     numbers: Sequence[str] = (),
     other: Collection[str] = (),
 ) -> FeatureColumns:
-    r"""Return the feature columns: those that were named, else those that look like features.
+    """Return the feature columns: those that were named, else those that look like features.
 
-    Parameters
-    ----------
-    file : TableFile
-    text, categories, numbers : sequences of str
-        Columns that the user named.
-    other : collection of str
-        Columns that are no features: labels, identifiers, ignored ones.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.files.delimited import DelimitedFile
-    >>> from pmlkit.data.files.features import choose_columns
-    >>> lines = b"id,size,body,tags\n7,1.5,one more word here,a\n8,2.5,and a few more words,b\n"
-    >>> chosen = choose_columns(DelimitedFile(io.BytesIO(lines)), other=["tags"])
-    >>> chosen.text, chosen.numbers, chosen.left_out
-    (('body',), ('size',), {'id': 'looks like an identifier'})
+    `text`, `categories`, `numbers`: columns that the user named. `other`: columns that are no features: labels,
+    identifiers, ignored ones.
     """
     for names in (text, categories, numbers):
         for name in names:
@@ -195,18 +171,11 @@ def find_identifier(file: TableFile, candidates: Sequence[str]) -> str | None:
 class TableReader:
     """Makes numbers of the columns of a table; a model that was fitted to a table keeps it.
 
-    Attributes
-    ----------
-    text, categories, numbers : tuple of str
-        The columns that are features.
-    side : {"none", "images", "embeddings"}
-        What features come from beside the table, and `n_side`, how many.
-    missing : {"mean", "zero", "error"}
-        What becomes of missing numbers.
-    vectorizer : ColumnTransformer or None
-        Fitted; None where there are only features from beside the table.
-    labels : list of str
-        The names or pattern of the label columns.
+    - `text`, `categories`, `numbers`: the columns that are features.
+    - `side` ({"none", "images", "embeddings"}): what features come from beside the table, and `n_side`, how many.
+    - `missing` ({"mean", "zero", "error"}): what becomes of missing numbers.
+    - `vectorizer`: fitted; None where there are only features from beside the table.
+    - `labels`: the names or pattern of the label columns.
     """
 
     text: tuple[str, ...] = ()
@@ -310,8 +279,30 @@ class TableReader:
             return as_csr(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
         return np.hstack(parts)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Write the words of the vocabularies as one text each: a model file would hold a record per word."""
+        state = self.__dict__.copy()
+        if getattr(self.vectorizer, "transformers_", None) is None:
+            return state
+        packed, words = copy(self.vectorizer), {}
+        packed.transformers_ = []
+        for kind, part, names in self.vectorizer.transformers_:
+            if hasattr(part, "vocabulary_"):
+                part = copy(part)
+                words[kind] = json.dumps(sorted(part.vocabulary_, key=part.vocabulary_.__getitem__))
+                del part.vocabulary_
+            packed.transformers_.append((kind, part, names))
+        return state | {"vectorizer": packed, "words": words}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        words = state.pop("words", {})
+        self.__dict__.update(state)
+        for kind, part, _ in self.vectorizer.transformers_ if words else ():
+            if kind in words:
+                part.vocabulary_ = {word: place for place, word in enumerate(json.loads(words[kind]))}
+
     def describe(self) -> list[str]:
-        """Say what becomes of the columns, a line each."""
+        """Describe how each column becomes numbers, one line per column."""
         lines = []
         for kind, part, names in self.vectorizer.transformers_ if self.vectorizer is not None else ():
             if kind == "categories":

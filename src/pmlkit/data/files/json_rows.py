@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pmlkit.data.files.base import Edits, TableFile
-from pmlkit.data.files.limits import FREE_BYTES, check_size
+from pmlkit.data.files.common import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
 
 __all__ = ["JsonFile"]
@@ -16,29 +16,10 @@ _BLANK = " \t\r\n"
 
 
 class JsonFile(TableFile):
-    r"""A file with one JSON object per line (JSON Lines), or with an array of objects.
+    """A file with one JSON object per line (JSON Lines), or with an array of objects.
 
-    Parameters
-    ----------
-    stream : binary file
-        Read to its end; UTF-8.
-    max_bytes : int, optional
-        How much memory its cells may take: many objects with a key of their own each make a table that is far larger
-        than the file.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.files.json_rows import JsonFile
-    >>> table = JsonFile(io.BytesIO(b'{"id": 1, "tags": ["a","b"]}\n{"id":2}\n'))
-    >>> table.cells(["tags"])
-    {'tags': [['a', 'b'], None]}
-    >>> out = io.BytesIO()
-    >>> table.write(out, {"tags": {0: ["b"]}})
-    >>> out.getvalue()
-    b'{"id": 1, "tags": ["b"]}\n{"id":2}\n'
-    >>> JsonFile(io.BytesIO(b'[{"id": 1}, {"id": 2}]')).cells(["id"])
-    {'id': [1, 2]}
+    `max_bytes`: how much memory its cells may take: many objects with a key of their own each make a table that is far
+    larger than the file.
     """
 
     def __init__(self, stream: BinaryIO, max_bytes: int = FREE_BYTES) -> None:

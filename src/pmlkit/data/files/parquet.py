@@ -9,11 +9,8 @@ from scipy import sparse
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, refuse_repeated
-from pmlkit.data.files.common import row_blocks
-from pmlkit.data.files.limits import FREE_BYTES, check_size
-from pmlkit.data.files.names import excerpt
-from pmlkit.data.files.own_columns import own_columns
+from pmlkit.data.files.base import Edits, TableFile, excerpt, own_columns, refuse_repeated
+from pmlkit.data.files.common import FREE_BYTES, check_size, row_blocks
 from pmlkit.exceptions import DataError
 
 __all__ = ["ParquetFile", "check_parquet", "write_parquet"]
@@ -36,24 +33,7 @@ def check_parquet(info: Any, max_bytes: int) -> None:
 class ParquetFile(TableFile):
     """A Parquet file.
 
-    Parameters
-    ----------
-    stream : binary file
-    max_bytes : int, optional
-        How much memory its cells may take.
-
-    Examples
-    --------
-    >>> import io
-    >>> import pyarrow as pa, pyarrow.parquet
-    >>> from pmlkit.data.files.parquet import ParquetFile
-    >>> stream = io.BytesIO()
-    >>> pa.parquet.write_table(pa.table({"tags": [["a", "b"], []]}), stream)
-    >>> table = ParquetFile(stream)
-    >>> out = io.BytesIO()
-    >>> table.write(out, {"tags": {0: ["b"]}})
-    >>> pa.parquet.read_table(out)["tags"].to_pylist()
-    [['b'], []]
+    `max_bytes`: how much memory its cells may take.
     """
 
     def __init__(self, stream: BinaryIO, max_bytes: int = FREE_BYTES) -> None:
@@ -113,13 +93,6 @@ class ParquetFile(TableFile):
 
 def write_parquet(dataset: PMLDataset, stream: BinaryIO) -> None:
     """Write a Parquet file with the columns that `pmlkit.data.files.delimited.write_csv` describes.
-
-    Parameters
-    ----------
-    dataset : PMLDataset
-        What to write.
-    stream : binary file
-        Where to write.
 
     Examples
     --------

@@ -22,15 +22,7 @@ _CELLS_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class KernelRegression:
-    """Regressions of several targets that share their support rows.
-
-    Attributes
-    ----------
-    support_rows : dense array or CSR array of shape (n_support, n_features)
-    dual : array of shape (n_support, n_targets)
-    bias : array of shape (n_targets,)
-    gamma : float
-    """
+    """Regressions of several targets that share their support rows."""
 
     support_rows: Features
     dual: FloatArray
@@ -53,22 +45,6 @@ def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | Non
 
     The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes
     its own.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    targets : array of shape (n_samples, n_targets)
-    n_jobs : int, optional
-        Number of processes, as in scikit-learn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.drama.kernel_regression import fit_kernel_regression
-    >>> X = np.linspace(0, 1, 9)[:, None]
-    >>> model = fit_kernel_regression(X, np.hstack([X, -X]))
-    >>> bool(np.abs(model.predict(X) - np.hstack([X, -X])).max() < 0.11)
-    True
     """
     gamma = scale_gamma(X)
     shared = X.shape[0] ** 2 <= _KERNEL_CELLS

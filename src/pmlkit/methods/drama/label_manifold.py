@@ -29,23 +29,11 @@ def manifold_confidence(
         \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i), \quad
         \sum_{j \in S_i} \Lambda_{ij} \ge 1 .
 
-    Parameters
-    ----------
-    graph : CSR array of shape (n_samples, n_samples)
-        The reconstruction weights R.
-    Y : CSR array of ones of shape (n_samples, n_labels)
-        Candidates S, with sorted indices. A row without any has no sum constraint.
-    candidate_slack, other_margin : float
-        :math:`\delta_1` and :math:`\delta_2`.
-    tol : float, default=1e-6
-        Stop when a projected gradient step moves the candidates' confidences by less on average.
-    max_iter : int, default=2000
-
-    Returns
-    -------
-    confidence : array of shape (n_samples, n_labels)
-    objective : array
-        Its value after every iteration; never rises.
+    - `graph` (n_samples, n_samples): the reconstruction weights R.
+    - `Y` (n_samples, n_labels): candidates S, with sorted indices. A row without any has no sum constraint.
+    - `candidate_slack`, `other_margin`: :math:`\delta_1` and :math:`\delta_2`.
+    - `tol`: stop when a projected gradient step moves the candidates' confidences by less on average.
+    - Returns `objective`: its value after every iteration; never rises.
 
     Notes
     -----
@@ -53,16 +41,6 @@ def manifold_confidence(
     iteration costs two products with the sparse `I - R` and one projection of the rows; no system is
     solved. (A factorisation of `M = (I - R)'(I - R)` fills half of the matrix, since neighbour graphs
     have no small separators.)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.drama.label_manifold import manifold_confidence
-    >>> graph = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
-    >>> manifold_confidence(graph, Y)[0][:, 0].round(3)
-    array([-0.01, -0.5 ])
     """
     roughness = sparse.csr_array(sparse.eye_array(graph.shape[0]) - graph)
     adjoint = sparse.csr_array(roughness.T)
@@ -97,17 +75,7 @@ def manifold_confidence(
 
 
 def project_to_margins(table: FloatArray, Y: CSR, candidate_slack: float, other_margin: float) -> FloatArray:
-    """Project every row on the constraints of :func:`manifold_confidence`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.drama.label_manifold import project_to_margins
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0, 0.0]]))
-    >>> project_to_margins(np.array([[0.2, 0.4, 0.0]]), Y, 0.01, 0.5)
-    array([[ 0.4,  0.6, -0.5]])
-    """
+    """Project every row on the constraints of :func:`manifold_confidence`."""
     n_samples = Y.shape[0]
     sizes = np.diff(Y.indptr)
     row = np.repeat(np.arange(n_samples), sizes)

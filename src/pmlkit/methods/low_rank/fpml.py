@@ -26,19 +26,8 @@ _LARGEST_RANK = 100
 class Factors:
     """What :func:`factorise` finds.
 
-    Attributes
-    ----------
-    rows : array of shape (n_samples, rank)
-        G, shared by features and candidates.
-    labels : array of shape (rank, n_labels)
-        Q.
-    features : array of shape (rank, n_features)
-        F.
-    coef : array of shape (n_features, n_labels)
-        W.
-    objective : array
-        The objective after each round; it never rises.
-    n_iter : int
+    `rows` (n_samples, rank): G, shared by features and candidates. `labels` (rank, n_labels): Q. `features` (rank,
+    n_features): F. `coef` (n_features, n_labels): W. `objective`: the objective after each round; it never rises.
     """
 
     rows: FloatArray
@@ -50,18 +39,7 @@ class Factors:
 
 
 def first_factors(Y: CSR, rank: int) -> tuple[FloatArray, FloatArray]:
-    """Return G and Q whose product is the best approximation of Y of that rank.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.low_rank.fpml import first_factors
-    >>> G, Q = first_factors(sparse.csr_array(np.array([[1.0, 1.0], [1.0, 1.0]])), 1)
-    >>> (G @ Q).round(9)
-    array([[1., 1.],
-           [1., 1.]])
-    """
+    """Return G and Q whose product is the best approximation of Y of that rank."""
     squared, vectors = linalg.eigh((Y.T @ Y).toarray(), check_finite=False)
     squared, vectors = squared[::-1][:rank], vectors[:, ::-1][:, :rank]
     # Directions without any candidate stay zero.
@@ -71,15 +49,7 @@ def first_factors(Y: CSR, rank: int) -> tuple[FloatArray, FloatArray]:
 
 
 def ridge_on_rows(X: Features, weight: float, penalty: float) -> Callable[[FloatArray], FloatArray]:
-    """Return the function ``T -> (weight X'X + penalty I)^-1 weight X'T``, factorised once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.low_rank.fpml import ridge_on_rows
-    >>> ridge_on_rows(np.array([[1.0], [1.0]]), 1.0, 2.0)(np.array([[2.0], [2.0]]))
-    array([[1.]])
-    """
+    """Return the function ``T -> (weight X'X + penalty I)^-1 weight X'T``, factorised once."""
     system = weight * smaller_gram(X)
     system[np.diag_indices_from(system)] += penalty
     factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
@@ -100,19 +70,9 @@ def factorise(
     tol: float = 1e-4,
     on_step: Callable[[], bool] = lambda: False,
 ) -> Factors:
-    r"""Minimise the objective of :class:`FPML` block by block: F, W, Q, G, each to its exact minimum.
+    """Minimise the objective of :class:`FPML` block by block: F, W, Q, G, each to its exact minimum.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    rank : int
-    lam_x, lam_fit, lam_reg : float
-    max_iter : int, default=200
-    tol : float, default=1e-4
-        Stop when a round lowers the objective by less than this share.
-    on_step : callable, optional
-        Called after each round; returns True to stop.
+    `tol`: stop when a round lowers the objective by less than this share.
     """
     solve_coef = ridge_on_rows(X, lam_fit, lam_reg)
     G, Q = first_factors(Y, rank)
@@ -158,14 +118,6 @@ def automatic_lam_reg(Y: CSR) -> float:
     The penalty shrinks the singular values of the reconstruction by about `lam_reg`; those of
     random labels of the same frequency p reach :math:`\sqrt{p(1-p)}\,(\sqrt n + \sqrt q)`. A
     twentieth of that reduces the noise and leaves the rest to the features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.low_rank.fpml import automatic_lam_reg
-    >>> round(automatic_lam_reg(sparse.csr_array(np.eye(4))), 6)
-    0.086603
     """
     n_samples, n_labels = Y.shape
     share = Y.nnz / (n_samples * n_labels)

@@ -39,17 +39,10 @@ class Penalties:
 class LowRankSparse:
     """What :func:`split_low_rank_sparse` finds.
 
-    Attributes
-    ----------
-    coordinates : array of shape (r, n_labels)
-        W in the coordinates of the SVD.
-    truth : array of shape (n_samples, n_labels)
-        U. Where it equals Y, it does so exactly.
-    objective : array
-        The objective at each check.
-    gap : float
-        Certificate: the last objective is at most this share of itself above the optimum.
-    n_iter : int
+    - `coordinates` (r, n_labels): W in the coordinates of the SVD.
+    - `truth` (n_samples, n_labels): U. Where it equals Y, it does so exactly.
+    - `objective`: the objective at each check.
+    - `gap`: certificate: the last objective is at most this share of itself above the optimum.
     """
 
     coordinates: FloatArray
@@ -96,27 +89,7 @@ def split_low_rank_sparse(
     sparse noise are the other. In the coordinates of the SVD the joint solve is a scaling,
     so that step sizes can be adapted to the residuals at no cost.
 
-    Parameters
-    ----------
-    svd : ThinSVD of X
-    Y : array of shape (n_samples, n_labels)
-    penalties : Penalties
-    max_iter : int, default=1000
-    tol : float, default=1e-4
-        Stop at this relative duality gap.
-    on_check : callable, optional
-        Called whenever the gap was measured, every tenth iteration; returns True to stop.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.low_rank.low_rank_sparse import Penalties, split_low_rank_sparse
-    >>> from pmlkit.numerics.spectral import ThinSVD
-    >>> X = np.repeat(np.eye(2), 4, axis=0)
-    >>> Y = X.copy()
-    >>> Y[7, 0] = 1.0  # the three rows like it do not have label 0
-    >>> split_low_rank_sparse(ThinSVD(X), Y, Penalties(0.1, 0.1, 0.3)).truth[7].round(1)
-    array([0.4, 1. ])
+    `tol`: stop at this relative duality gap.
     """
     low_w, low_u, clean = _Copy(np.zeros((len(svd.squared), Y.shape[1]))), _Copy(Y), _Copy(Y)
     nuclear_w = nuclear_u = 0.0

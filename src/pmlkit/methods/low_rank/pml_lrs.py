@@ -30,14 +30,6 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
     Random labels of the same frequency correlate with the features by about
     :math:`\sqrt{p(1-p)}\,\|X\|_F`, p being the share of candidates among all cells; a fifth of
     that keeps what is clearly signal. It does not depend on the units of X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.low_rank.pml_lrs import automatic_lam_w
-    >>> round(automatic_lam_w(np.eye(4), sparse.csr_array(np.eye(4)[:, :2])), 6)
-    0.173205
     """
     n_cells = Y.shape[0] * Y.shape[1]
     share = Y.nnz / n_cells
@@ -52,12 +44,6 @@ def automatic_lam_u(shape: tuple[int, int], lam_v: float) -> float:
     Robust principal component analysis balances the two at
     :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the features already say what is noise,
     and a small share of that is enough.
-
-    Examples
-    --------
-    >>> from pmlkit.methods.low_rank.pml_lrs import automatic_lam_u
-    >>> automatic_lam_u((100, 5), 0.5)
-    0.15
     """
     return _SHARE_U * lam_v * float(np.sqrt(max(shape)))
 

@@ -28,13 +28,6 @@ def column_range(X: Features) -> tuple[FloatArray, FloatArray]:
     """Return `scale` and `shift` that bring every column to [-1, 1]: ``X * scale + shift``.
 
     A constant column gets scale and shift 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.low_rank.pml_ni import column_range
-    >>> column_range(np.array([[0.0, 7.0], [4.0, 7.0]]))
-    (array([0.5, 0. ]), array([-1.,  0.]))
     """
     low, high = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     low, high = low.astype(np.float64), high.astype(np.float64)
@@ -44,16 +37,7 @@ def column_range(X: Features) -> tuple[FloatArray, FloatArray]:
 
 
 def ranged(X: Features, scale: FloatArray, shift: FloatArray) -> Any:
-    """Return the rows ``[X * scale + shift, 1]``; for sparse X they are left implicit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.low_rank.pml_ni import ranged
-    >>> ranged(np.array([[0.0], [4.0]]), np.array([0.5]), np.array([-1.0]))
-    array([[-1.,  1.],
-           [ 1.,  1.]])
-    """
+    """Return the rows ``[X * scale + shift, 1]``; for sparse X they are left implicit."""
     if not sparse.issparse(X):
         return add_constant_column(X * scale + shift)
     stretched = sparse.csr_array(X @ sparse.diags_array(scale))
@@ -65,14 +49,8 @@ def ranged(X: Features, scale: FloatArray, shift: FloatArray) -> Any:
 class TwoParts:
     """What :func:`split_model` finds; coefficients have shape (n_features, n_labels).
 
-    Attributes
-    ----------
-    low_rank, sparse : array
-        The model of the truth, and that of the noise.
-    objective : array
-        The objective after each iteration. It need not fall: the two parts add up to the whole model
-        only at convergence.
-    n_iter : int
+    `low_rank`, `sparse`: the model of the truth, and that of the noise. `objective`: the objective after each
+    iteration. It need not fall: the two parts add up to the whole model only at convergence.
     """
 
     low_rank: FloatArray
@@ -95,15 +73,6 @@ def split_model(
 
     The authors' augmented Lagrangian iteration, number for number, with a growing step size; only
     the linear system is solved in another way, by one diagonalisation for all step sizes.
-
-    Parameters
-    ----------
-    X : dense array or ShiftedRows of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    lam, beta, gamma : float
-    max_iter : int, default=500
-    on_step : callable, optional
-        Called after each iteration; returns True to stop.
     """
     svd = ThinSVD(X)
     correlation = np.asarray(X.T @ Y.toarray())

@@ -22,37 +22,12 @@ def propagated_confidence(
 ) -> tuple[CSR, int]:
     """Return confidences by label propagation over the reconstruction graph.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of ones of shape (n_samples, n_labels)
-        Candidates, with sorted indices.
-    index : NearestNeighbors
-        Fitted on `X`.
-    n_neighbors : int
-    alpha : float
-        How much comes from the neighbours, in [0, 1).
-    with_self : bool, default=False
-        Whether a row counts among its own neighbours, as in the authors' program. It then rebuilds
-        itself perfectly and nothing flows.
-
-    Returns
-    -------
-    confidence : CSR array of shape (n_samples, n_labels)
-        After the class-mass correction, each row mapped to [0, 1].
-    n_iter : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from sklearn.neighbors import NearestNeighbors
-    >>> from pmlkit.methods.particle.elicitation import propagated_confidence
-    >>> X = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
-    >>> confidence, _ = propagated_confidence(X, Y, NearestNeighbors().fit(X), n_neighbors=1, alpha=0.9)
-    >>> confidence.toarray()[0].round(2)
-    array([1., 0.])
+    - `Y` (n_samples, n_labels): candidates, with sorted indices.
+    - `index`: fitted on `X`.
+    - `alpha`: how much comes from the neighbours, in [0, 1).
+    - `with_self`: whether a row counts among its own neighbours, as in the authors' program. It then rebuilds itself
+      perfectly and nothing flows.
+    - Returns `confidence` (n_samples, n_labels): after the class-mass correction, each row mapped to [0, 1].
     """
     neighbor = nearest(index, n_neighbors, X if with_self else None)[1]
     flow, n_iter = propagate(reconstruction_graph(X, neighbor), Y, alpha=alpha)
@@ -67,14 +42,6 @@ def neighbour_votes(distance: FloatArray, neighbor: IntArray, confidence: CSR) -
 
     Neighbour r has the weight :math:`1 - d_r / \sum_s d_s`. (A single neighbour has the weight one,
     and a single label, which has no others to be compared with, gets the weighted mean.)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.particle.elicitation import neighbour_votes
-    >>> neighbour_votes(np.array([[1.0, 3.0]]), np.array([[0, 1]]), sparse.csr_array(np.eye(2, 3))).round(3)
-    array([[1.   , 0.333, 0.   ]])
     """
     k = distance.shape[1]
     total = distance.sum(axis=1, keepdims=True)
@@ -91,22 +58,8 @@ def neighbour_votes(distance: FloatArray, neighbor: IntArray, confidence: CSR) -
 def credible_labels(votes: FloatArray, confidence: FloatArray, candidate: BoolArray, threshold: float) -> BoolArray:
     """Choose the candidates whose votes reach a threshold, and at least one of each row.
 
-    Parameters
-    ----------
-    votes, confidence : arrays of shape (n_samples, n_labels)
-        Where no candidate reaches the threshold, the one with the most votes is taken, and among
-        equals the one with the highest confidence.
-    candidate : array of bool of shape (n_samples, n_labels)
-    threshold : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.elicitation import credible_labels
-    >>> votes = np.array([[1.0, 0.95, 0.2], [1.0, 0.3, 0.4]])
-    >>> credible_labels(votes, votes, np.array([[True, True, True], [False, True, True]]), 0.9)
-    array([[ True,  True, False],
-           [False, False,  True]])
+    `votes`, `confidence` (n_samples, n_labels): where no candidate reaches the threshold, the one with the most votes
+    is taken, and among equals the one with the highest confidence.
     """
     credible = np.asarray((votes >= threshold) & candidate)
     bare = np.flatnonzero(candidate.any(axis=1) & ~credible.any(axis=1))
@@ -123,21 +76,6 @@ def credible_labels_by_folds(
 
     Ten contiguous folds, each judged by the rows of the others. Where no candidate reaches the
     threshold, labels that do are taken although they are no candidates.
-
-    Returns
-    -------
-    votes : array of shape (n_samples, n_labels)
-    credible : array of bool of shape (n_samples, n_labels)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.particle.elicitation import credible_labels_by_folds
-    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.1, 0.0], [0.0, 1.1]])
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
-    >>> credible_labels_by_folds(X, Y, n_neighbors=1, alpha=0.95, threshold=0.9)[1][0]
-    array([ True, False])
     """
     n_samples = Y.shape[0]
     votes = np.empty(Y.shape)

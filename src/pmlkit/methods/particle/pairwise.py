@@ -38,16 +38,9 @@ class PairwiseMachines:
     The first ``q (q - 1) / 2`` machines are those of :func:`label_pairs`, in that order; the last q
     tell each label from its absence. Kept in dual form, which stays small where labels are many.
 
-    Attributes
-    ----------
-    support_rows : dense array or CSR array of shape (n_support, n_features)
-    dual : CSR array of shape (n_support, n_machines)
-    bias : array of shape (n_machines,)
-    accuracy : array of shape (n_machines,)
-        Share of its training rows that a machine gets right; 0 where a machine had rows of one side
-        only, or none, and decides nothing.
-    n_iter : int
-        Iterations of the machine that took the most; 0 where none was trained.
+    - `accuracy` (n_machines,): share of its training rows that a machine gets right; 0 where a machine had rows of one
+      side only, or none, and decides nothing.
+    - `n_iter`: iterations of the machine that took the most; 0 where none was trained.
     """
 
     support_rows: Features
@@ -72,27 +65,12 @@ class PairwiseMachines:
 
 
 def label_pairs(n_labels: int) -> tuple[IntArray, IntArray]:
-    """Return the first and the second label of every pair.
-
-    Examples
-    --------
-    >>> from pmlkit.methods.particle.pairwise import label_pairs
-    >>> [side.tolist() for side in label_pairs(3)]
-    [[0, 0, 1], [1, 2, 2]]
-    """
+    """Return the first and the second label of every pair."""
     return np.triu_indices(n_labels, k=1)
 
 
 def trainable_pairs(positive: BoolArray, candidate: BoolArray) -> IntArray:
-    """Return the numbers of the pairs that have rows on both sides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.pairwise import trainable_pairs
-    >>> trainable_pairs(np.eye(3, 2, dtype=bool), np.eye(3, 2, dtype=bool))
-    array([0])
-    """
+    """Return the numbers of the pairs that have rows on both sides."""
     first, second = label_pairs(positive.shape[1])
     # Rows where the one label is positive and the other is no candidate, counted for all pairs.
     alone = positive.T.astype(np.float64) @ (~candidate).astype(np.float64)
@@ -116,32 +94,13 @@ def fit_pairwise_machines(
     where k is positive and j no candidate (a row that is both counts for j); the machine of one
     label separates the rows where it is positive from those where it is no candidate.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    positive, candidate : arrays of bool of shape (n_samples, n_labels)
-        The labels that are trusted, and those that are possible.
-    with_absence : bool, default=True
-        Whether to train the machines against absence.
-    C : float, default=1.0
-        Inverse strength of the ridge penalty, as in scikit-learn's SVC.
-    tol : float, default=1e-3
-        Tolerance of the solver (libsvm).
-    max_iter : int, default=2_000_000
-        Largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and libsvm
-        may take forever: if any machine needs more iterations, all of them are trained on columns divided by
-        their standard deviation instead, and a ConvergenceWarning says so.
-    n_jobs : int, optional
-        Number of processes, as in scikit-learn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.pairwise import fit_pairwise_machines
-    >>> trusted = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    >>> machines = fit_pairwise_machines(np.array([[1.0], [2.0], [-1.0], [-2.0]]), trusted, trusted)
-    >>> machines.accuracy
-    array([1., 1., 1.])
+    - `positive`, `candidate` (n_samples, n_labels): the labels that are trusted, and those that are possible.
+    - `with_absence`: whether to train the machines against absence.
+    - `C`: inverse strength of the ridge penalty, as in scikit-learn's SVC.
+    - `tol`: tolerance of the solver (libsvm).
+    - `max_iter`: largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and
+      libsvm may take forever: if any machine needs more iterations, all of them are trained on columns divided by their
+      standard deviation instead, and a ConvergenceWarning says so.
     """
     numbers = trainable_pairs(positive, candidate)
     n_labels = positive.shape[1]
@@ -269,23 +228,10 @@ def _train(
 def weighted_votes(machines: PairwiseMachines, X: Features) -> tuple[FloatArray, FloatArray]:
     """Return the votes of all machines, weighted by their accuracy.
 
-    Returns
-    -------
-    votes : array of shape (n_samples, n_labels)
-        For every label the weights of the pairs that it wins, and of its own machine where that
-        decides for it.
-    virtual : array of shape (n_samples,)
-        The weights of the labels' own machines that decide against them: the votes of a virtual
-        label that stands between the relevant labels and the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.pairwise import fit_pairwise_machines, weighted_votes
-    >>> trusted = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    >>> machines = fit_pairwise_machines(np.array([[1.0], [2.0], [-1.0], [-2.0]]), trusted, trusted)
-    >>> weighted_votes(machines, np.array([[3.0]]))
-    (array([[2., 0.]]), array([1.]))
+    - Returns `votes` (n_samples, n_labels): for every label the weights of the pairs that it wins, and of its own
+      machine where that decides for it.
+    - Returns `virtual` (n_samples,): the weights of the labels' own machines that decide against them: the votes of a
+      virtual label that stands between the relevant labels and the others.
     """
     n_labels, (won, lost) = machines.n_labels, _ballots(machines.accuracy, machines.n_labels)
     votes, virtual = np.empty((X.shape[0], n_labels)), np.empty(X.shape[0])
@@ -298,26 +244,7 @@ def weighted_votes(machines: PairwiseMachines, X: Features) -> tuple[FloatArray,
 def count_wins(machines: PairwiseMachines, X: Features, *, missing_to_first: bool = False) -> IntArray:
     """Count, for every label, the pairs that it wins; a single label's own machine counts instead.
 
-    Parameters
-    ----------
-    machines : PairwiseMachines
-    X : dense array or CSR array of shape (n_samples, n_features)
-    missing_to_first : bool, default=False
-        Whether a pair that could not be trained counts for its first label; otherwise for neither.
-
-    Returns
-    -------
-    wins : array of int of shape (n_samples, n_labels)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.pairwise import count_wins, fit_pairwise_machines
-    >>> trusted = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    >>> machines = fit_pairwise_machines(np.array([[1.0], [2.0], [-1.0], [-2.0]]), trusted, trusted)
-    >>> count_wins(machines, np.array([[3.0], [-3.0]]))
-    array([[1, 0],
-           [0, 1]])
+    `missing_to_first`: whether a pair that could not be trained counts for its first label; otherwise for neither.
     """
     n_labels = machines.n_labels
     weight = (machines.accuracy > 0).astype(np.float64)

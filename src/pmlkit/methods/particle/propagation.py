@@ -12,28 +12,10 @@ __all__ = ["candidate_operator", "propagate", "reweight_to_class_mass", "rows_to
 def candidate_operator(graph: CSR, Y: CSR) -> CSR:
     """Return the graph as an operator on the candidate cells.
 
-    Parameters
-    ----------
-    graph : CSR array of shape (n_samples, n_samples)
-        Transition weights between rows.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates, with sorted indices.
-
-    Returns
-    -------
-    operator : CSR array of shape (n_cells, n_cells)
-        For values `p` aligned with ``Y.data``, ``operator @ p`` is ``graph @ P`` on the candidates,
-        at the cost of the cells that neighbours have in common.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.particle.propagation import candidate_operator
-    >>> graph = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
-    >>> candidate_operator(graph, Y).toarray().tolist()
-    [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    - `graph` (n_samples, n_samples): transition weights between rows.
+    - `Y` (n_samples, n_labels): candidates, with sorted indices.
+    - Returns `operator` (n_cells, n_cells): for values `p` aligned with ``Y.data``, ``operator @ p`` is ``graph @ P``
+      on the candidates, at the cost of the cells that neighbours have in common.
     """
     n_labels = Y.shape[1]
     edges = graph.tocoo()
@@ -59,33 +41,11 @@ def propagate(
 
         P \leftarrow \text{rows to sum one of } Y \circ (\alpha T P + (1 - \alpha) Y)
 
-    Parameters
-    ----------
-    graph : CSR array of shape (n_samples, n_samples)
-        The transition matrix T, with rows that sum to one (or zero).
-    Y : CSR array of ones of shape (n_samples, n_labels)
-        Candidates, with sorted indices.
-    alpha : float, default=0.95
-        Weight of the neighbours, in [0, 1).
-    tol : float, default=1e-5
-        Stop when the spectral norm of the change is below.
-    max_iter : int, default=1000
-
-    Returns
-    -------
-    confidence : array aligned with ``Y.data``
-        Rows sum to one.
-    n_iter : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.particle.propagation import propagate
-    >>> graph = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
-    >>> propagate(graph, Y)[0].round(3)
-    array([0.048, 0.952, 1.   ])
+    - `graph` (n_samples, n_samples): the transition matrix T, with rows that sum to one (or zero).
+    - `Y` (n_samples, n_labels): candidates, with sorted indices.
+    - `alpha`: weight of the neighbours, in [0, 1).
+    - `tol`: stop when the spectral norm of the change is below.
+    - Returns `confidence`: rows sum to one.
     """
     operator = candidate_operator(graph, Y)
     row = row_of_cells(Y)
@@ -112,17 +72,7 @@ def _spectral_norm_below(change: CSR, tol: float) -> bool:
 
 
 def reweight_to_class_mass(confidence: FloatArray, Y: CSR) -> FloatArray:
-    """Scale every label so that its confidences sum to the number of its candidates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.particle.propagation import reweight_to_class_mass
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [1.0, 0.0]]))
-    >>> reweight_to_class_mass(np.array([0.2, 0.8, 0.6]), Y)
-    array([0.5, 1. , 1.5])
-    """
+    """Scale every label so that its confidences sum to the number of its candidates."""
     label: IntArray = Y.indices
     n_labels = Y.shape[1]
     mass = np.bincount(label, weights=confidence, minlength=n_labels)
@@ -134,14 +84,6 @@ def rows_to_unit_range(scores: FloatArray) -> FloatArray:
     """Map every row to [0, 1] by its smallest and largest value.
 
     A row of equal values becomes ones, or zeros where the values are zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.particle.propagation import rows_to_unit_range
-    >>> rows_to_unit_range(np.array([[1.0, 2.0, 5.0], [3.0, 3.0, 3.0]]))
-    array([[0.  , 0.25, 1.  ],
-           [1.  , 1.  , 1.  ]])
     """
     low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
     flat = np.broadcast_to((high != 0).astype(scores.dtype), scores.shape)

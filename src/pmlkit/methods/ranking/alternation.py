@@ -114,14 +114,7 @@ class ConfidenceProblem(Protocol):
 class Alternation:
     """What :func:`alternate` found.
 
-    Attributes
-    ----------
-    solution : RankingSolution
-    confidence : array of shape (n_samples, n_labels)
-    objective : array of shape (n_iter + 1,)
-        The objective after each model.
-    n_iter : int
-        Confidence steps taken.
+    `objective` (n_iter + 1,): the objective after each model. `n_iter`: confidence steps taken.
     """
 
     solution: RankingSolution
@@ -139,20 +132,11 @@ def alternate(
     max_iter: int = 10,
     on_iteration: Callable[[], bool] = lambda: False,
 ) -> Alternation:
-    r"""Learn a linear model and confidences in turn, starting with confidence one for every candidate.
+    """Learn a linear model and confidences in turn, starting with confidence one for every candidate.
 
-    Parameters
-    ----------
-    features : CenteredRows
-    is_candidate : bool array of shape (n_samples, n_labels)
-    problem : ConfidenceProblem
-    tol : float, default=1e-4
-        Relative duality gap of the last model. Earlier models are solved less exactly, but are never
-        worse than the one they start from.
-    max_iter : int, default=10
-        Maximum number of confidence steps; fewer when the confidences or the objective settle.
-    on_iteration : callable, optional
-        Called after each iteration; stop when it returns True.
+    - `tol`: relative duality gap of the last model. Earlier models are solved less exactly, but are never worse than
+      the one they start from.
+    - `max_iter`: maximum number of confidence steps; fewer when the confidences or the objective settle.
     """
 
     def fitted(confidence: FloatArray, tol: float, start: RankingSolution | None = None) -> RankingSolution:

@@ -28,13 +28,7 @@ __all__ = ["FeaturePrototypes", "LabelCorrelation", "project_confidences", "solv
 
 @dataclass(frozen=True)
 class _CandidateRanking(ABC):
-    """The loss that both share: candidates against the row's other labels, averaged over the latter.
-
-    Attributes
-    ----------
-    is_candidate : bool array of shape (n_samples, n_labels)
-    C1, reward : float
-    """
+    """The loss that both share: candidates against the row's other labels, averaged over the latter."""
 
     is_candidate: BoolArray
     C1: float
@@ -81,11 +75,7 @@ class LabelCorrelation(_CandidateRanking):
 
     ``R(P) = smoothness * sum_i sum_{j < k in S_i} c_jk (p_ij - p_ik)^2``.
 
-    Attributes
-    ----------
-    similarity : array of shape (n_labels, n_labels)
-        The c, symmetric, not negative.
-    smoothness : float
+    `similarity` (n_labels, n_labels): the c, symmetric, not negative.
     """
 
     similarity: FloatArray
@@ -131,11 +121,6 @@ class FeaturePrototypes(_CandidateRanking):
     ``R(P) = pull * sum over candidates of p_ij |x_i - o_j|^2 / s`` with the best prototypes
     o, which are the means of the rows weighted by the label's confidences, and with s, the mean
     squared distance of the rows from their common mean.
-
-    Attributes
-    ----------
-    X : array or CSR array of shape (n_samples, n_features)
-    pull : float
     """
 
     X: Features
@@ -182,24 +167,13 @@ class FeaturePrototypes(_CandidateRanking):
 def project_confidences(values: FloatArray, indptr: IntArray) -> FloatArray:
     """Project every row of a sparse pattern on ``{0 <= p <= 1, sum p >= 1}``.
 
-    Parameters
-    ----------
-    values : array of shape (n_cells,)
-        The cells of all rows, one row after the other.
-    indptr : array of shape (n_samples + 1,)
-        Where each row begins. Every row has at least one cell.
+    `values` (n_cells,): the cells of all rows, one row after the other. `indptr` (n_samples + 1,): where each row
+    begins. Every row has at least one cell.
 
     Notes
     -----
     Cutting the cells to [0, 1] is the projection where the sum then reaches one. Where it does not,
     the constraint on the sum holds with equality, and on the simplex no cell can exceed one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.convex import project_confidences
-    >>> project_confidences(np.array([1.5, 0.2, 0.3, -0.1]), np.array([0, 2, 4]))
-    array([1. , 0.2, 0.7, 0.3])
     """
     cut = np.clip(values, 0.0, 1.0)
     short = np.add.reduceat(cut, indptr[:-1]) < 1.0
@@ -230,20 +204,9 @@ def solve_row_programs(
 ) -> FloatArray:
     """Minimise ``linear . p + p' quadratic p / 2`` over ``{0 <= p <= 1, sum p >= 1}`` in every row.
 
-    Parameters
-    ----------
-    linear : array of shape (n_samples, size)
-    quadratic : array of shape (n_samples, size, size)
-        Symmetric and positive semidefinite.
-    start : array of shape (n_samples, size)
-        Feasible points to start from; the answer is never worse.
-    tol : float, default=1e-7
-        A row is solved when its projected gradient is this small, relative to `linear`.
-    max_iter : int, default=20000
-
-    Returns
-    -------
-    solution : array of shape (n_samples, size)
+    - `quadratic` (n_samples, size, size): symmetric and positive semidefinite.
+    - `start` (n_samples, size): feasible points to start from; the answer is never worse.
+    - `tol`: a row is solved when its projected gradient is this small, relative to `linear`.
 
     Notes
     -----
@@ -251,13 +214,6 @@ def solve_row_programs(
     and its own restart of the momentum where that points uphill (O'Donoghue and Candes 2015). A Laplacian does not
     curve along equal confidences, where gradient steps would be slow: the best multiple of the start comes first. Where
     nothing decides, that is the smallest one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.convex import solve_row_programs
-    >>> solve_row_programs(np.array([[1.0, 2.0]]), np.eye(2)[None], np.ones((1, 2))).round(6)
-    array([[1., 0.]])
     """
     start = _best_multiple(linear, quadratic, start)
     solution = start.copy()

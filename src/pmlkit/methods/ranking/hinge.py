@@ -35,28 +35,13 @@ _ROUNDING = 1e-11  # relative gain below which a cut is rounding noise
 def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
     """Return what each candidate costs: the sum of its hinges against the row's other labels.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-    is_candidate : bool array of shape (n_samples, n_labels)
-
-    Returns
-    -------
-    cost : array of shape (n_samples, n_labels)
-        Zero off the candidates. The loss is ``(weight * cost).sum()``.
+    Returns `cost` (n_samples, n_labels): zero off the candidates. The loss is ``(weight * cost).sum()``.
 
     Notes
     -----
     With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those
     above it, so that one sort and two running sums per row give all the costs: O(q log q) instead of
     O(q^2) per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.hinge import candidate_cost
-    >>> candidate_cost(np.array([[0.5, 0.0, -2.0]]), np.array([[True, False, False]]))
-    array([[0.5, 0. , 0. ]])
     """
     cost = np.zeros(scores.shape)
     n_samples, n_labels = scores.shape
@@ -85,14 +70,6 @@ def pair_weight(is_candidate: BoolArray) -> FloatArray:
     """Return one over the number of a row's pairs, on its candidates: every row then weighs the same.
 
     Rows whose labels are all candidates, or none, have no pairs and get no weight.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.hinge import pair_weight
-    >>> pair_weight(np.array([[True, True, False], [True, True, True]]))
-    array([[0.5, 0.5, 0. ],
-           [0. , 0. , 0. ]])
     """
     n_candidates = is_candidate.sum(axis=1, keepdims=True)
     n_pairs = n_candidates * (is_candidate.shape[1] - n_candidates)
@@ -103,14 +80,9 @@ def pair_weight(is_candidate: BoolArray) -> FloatArray:
 class RankingProx:
     """The proximal point and its ties.
 
-    Attributes
-    ----------
-    point : array of shape (n_samples, n_labels)
-    tied_cell : array of int
-        Flat numbers (row * n_labels + label) of the cells that are tied to others.
-    tie : array of int, aligned with `tied_cell`
-        Which group each belongs to. The derivative of the proximal operator replaces the cells of a
-        group by their mean, and leaves all other cells as they are.
+    - `tied_cell`: flat numbers (row * n_labels + label) of the cells that are tied to others.
+    - `tie`: which group each belongs to. The derivative of the proximal operator replaces the cells of a group by their
+      mean, and leaves all other cells as they are.
     """
 
     point: FloatArray
@@ -145,28 +117,11 @@ class _Cut:
 def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: FloatArray) -> RankingProx:
     """Apply the proximal operator of the ranking hinge loss to every row.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-    is_candidate : bool array of shape (n_samples, n_labels)
-    weight : array of shape (n_samples, n_labels)
-        Of each candidate's pairs, at least 0, and 0 off the candidates.
-
-    Returns
-    -------
-    RankingProx
+    `weight` (n_samples, n_labels): of each candidate's pairs, at least 0, and 0 off the candidates.
 
     Notes
     -----
     Cost: one sort per row, and running sums for each of the few rounds of cuts (about log q).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.hinge import prox_ranking_hinge
-    >>> is_candidate = np.array([[True, False, False]])
-    >>> prox_ranking_hinge(np.array([[0.0, 0.0, -3.0]]), is_candidate, 0.2 * is_candidate).point
-    array([[ 0.2, -0.2, -3. ]])
     """
     n_samples, n_labels = scores.shape
     point = np.empty(scores.shape)
@@ -193,13 +148,8 @@ def _stand_apart(
     Each label can move within known bounds. Where a row, sorted by height, has a gap that no
     bounds bridge, the forces across it are settled. What remains are segments.
 
-    Returns
-    -------
-    height : array of shape (n_samples * n_labels,)
-        With all settled forces applied.
-    candidates, others : _Cells
-        Those that share a segment with a label of the other kind.
-    n_segments : int
+    Returns `height` (n_samples * n_labels,): with all settled forces applied. Returns `candidates, others`: those that
+    share a segment with a label of the other kind.
     """
     shape = scores.shape
     height = scores - is_candidate

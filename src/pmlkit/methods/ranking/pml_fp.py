@@ -17,16 +17,7 @@ __all__ = ["PMLFP", "prototype_distances"]
 
 
 def prototype_distances(X: Features, is_candidate: BoolArray) -> FloatArray:
-    """Return the distance of every row to every label's prototype, the mean of the rows that carry the candidate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.pml_fp import prototype_distances
-    >>> prototype_distances(np.array([[0.0], [2.0]]), np.array([[True, False], [True, True]]))
-    array([[1., 2.],
-           [1., 0.]])
-    """
+    """Return the distance of every row to every label's prototype, the mean of the rows that carry the candidate."""
     n_carriers = np.maximum(is_candidate.sum(axis=0), 1)
     prototype = np.asarray(X.T @ is_candidate.astype(np.float64)).T / n_carriers[:, None]
     squared = row_norms(X, squared=True)[:, None] - 2.0 * (X @ prototype.T) + row_norms(prototype, squared=True)

@@ -16,31 +16,13 @@ __all__ = ["PMLLC", "candidate_similarity", "co_occurrence"]
 
 
 def co_occurrence(is_candidate: BoolArray) -> FloatArray:
-    """Return the share of rows in which both labels are candidates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.pml_lc import co_occurrence
-    >>> co_occurrence(np.array([[True, True], [True, False], [False, True], [False, True]]))
-    array([[0.5 , 0.25],
-           [0.25, 0.75]])
-    """
+    """Return the share of rows in which both labels are candidates."""
     table = is_candidate.astype(np.float64)
     return np.asarray(table.T @ table / len(table))
 
 
 def candidate_similarity(is_candidate: BoolArray) -> FloatArray:
-    """Return the cosine of the labels' candidate columns, 0 on the diagonal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.pml_lc import candidate_similarity
-    >>> candidate_similarity(np.array([[True, True], [True, False], [False, True]]))
-    array([[0. , 0.5],
-           [0.5, 0. ]])
-    """
+    """Return the cosine of the labels' candidate columns, 0 on the diagonal."""
     together = is_candidate.T.astype(np.float64) @ is_candidate
     length = np.sqrt(np.maximum(np.diag(together), 1.0))
     similarity = together / length / length[:, None]

@@ -42,14 +42,8 @@ _MAX_ROUNDS = 50
 class PrintedProblem:
     """The printed problem, for :func:`~pmlkit.methods.ranking.alternation.alternate`.
 
-    Attributes
-    ----------
-    is_candidate : bool array of shape (n_samples, n_labels)
-    C1 : float
-    distance : array of shape (n_samples, n_labels) or None
-        The d of PML-fp, its weight C3 included.
-    correlation : array of shape (n_labels, n_labels) or None
-        The s of PML-lc, its weight C2 included; positive semidefinite.
+    `distance` (n_samples, n_labels): the d of PML-fp, its weight C3 included. `correlation` (n_labels, n_labels): the s
+    of PML-lc, its weight C2 included; positive semidefinite.
     """
 
     is_candidate: BoolArray
@@ -94,22 +88,8 @@ class PrintedProblem:
 def best_confidences(gain: FloatArray, is_candidate: BoolArray, pair_weight: FloatArray) -> FloatArray:
     """Minimise ``u sum_{k<l} |p_k - p_l| - gain . p`` over ``0 <= p <= 1, sum p >= 1`` in each row, exactly.
 
-    Parameters
-    ----------
-    gain : array of shape (n_samples, n_labels)
-    is_candidate : bool array of shape (n_samples, n_labels)
-        Other labels have confidence 0. Every row has a candidate.
-    pair_weight : array of shape (n_samples,)
-        The u.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.printed import best_confidences
-    >>> gain = np.array([[5.0, 4.0, -9.0], [-1.0, -1.1, -9.0]])
-    >>> best_confidences(gain, np.ones((2, 3), dtype=bool), np.ones(2))
-    array([[1. , 1. , 0. ],
-           [0.5, 0.5, 0. ]])
+    `is_candidate` (n_samples, n_labels): other labels have confidence 0. Every row has a candidate. `pair_weight`
+    (n_samples,): the u.
     """
     n_labels = gain.shape[1]
     size = np.arange(1, n_labels + 1)
@@ -137,14 +117,8 @@ def best_correlated_confidences(
 ) -> FloatArray:
     """Minimise ``u sum_{k<l} |p_k - p_l| - gain . p - p' correlation p`` over ``0 <= p <= 1, sum p >= 1`` in each row.
 
-    Parameters
-    ----------
-    gain, is_candidate, pair_weight
-        See :func:`best_confidences`.
-    correlation : array of shape (n_labels, n_labels)
-        Positive semidefinite.
-    start : array of shape (n_samples, n_labels)
-        Feasible confidences; the answer is never worse.
+    `gain`, `is_candidate`, `pair_weight`: see :func:`best_confidences`. `correlation` (n_labels, n_labels): positive
+    semidefinite. `start` (n_samples, n_labels): feasible confidences; the answer is never worse.
 
     Notes
     -----

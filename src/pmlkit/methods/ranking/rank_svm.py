@@ -31,14 +31,7 @@ _NULL = 1e-10  # share of the kernel's diagonal below which a landmark adds noth
 
 @dataclass(frozen=True)
 class KernelMap:
-    """The map ``x -> k(x, landmarks) T^-1`` with the triangular factor T of the landmarks' kernel, ``K = T'T``.
-
-    Attributes
-    ----------
-    landmarks : array or CSR array of shape (n_landmarks, n_features)
-    factor : upper triangular array of shape (n_landmarks, n_landmarks)
-    gamma : float
-    """
+    """The map ``x -> k(x, landmarks) T^-1`` with the triangular factor T of the landmarks' kernel, ``K = T'T``."""
 
     landmarks: Features
     factor: FloatArray
@@ -57,29 +50,13 @@ class KernelMap:
 def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     """Make the map for the kernel ``exp(-gamma |x - z|^2)``.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of float64 of shape (n_samples, n_features)
-    gamma : float
-    max_landmarks : int
-        With no more rows than that, all rows are landmarks and the kernel between them is exact. With more,
-        about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
+    `max_landmarks`: with no more rows than that, all rows are landmarks and the kernel between them is exact. With
+    more, about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
 
     Notes
     -----
     The kernel of the landmarks is factorised with pivoting; landmarks that are combinations of
     earlier ones (twins, to begin with) are dropped.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.ranking.rank_svm import kernel_map
-    >>> X = np.array([[0.0], [1.0], [1.0]])
-    >>> features = kernel_map(X, 0.5, 10).features(X)
-    >>> (features @ features.T).round(4)
-    array([[1.    , 0.6065, 0.6065],
-           [0.6065, 1.    , 1.    ],
-           [0.6065, 1.    , 1.    ]])
     """
     n_samples = X.shape[0]
     landmarks = X if n_samples <= max_landmarks else X[content_folds(X, -(-n_samples // max_landmarks)) == 0]

@@ -39,20 +39,11 @@ _ROUNDING = 1e-10  # relative change of the envelope's value that may be roundin
 class RankingSolution:
     """A solution and its certificate.
 
-    Attributes
-    ----------
-    coef : array of shape (n_axes, n_labels)
-    intercept : array of shape (n_labels,)
-        Both for the centred rows, see :meth:`CenteredRows.as_given`.
-    scores : array of shape (n_samples, n_labels)
-    multiplier : array of shape (n_samples, n_labels)
-        The forces on the scores: a dual solution.
-    stiffness : float
-        Of the last envelope.
-    objective : array of shape (n_iter + 1,)
-        The best value so far, at the start and after each iteration.
-    gap : float
-        At least how near the last value is to the optimum, relative to the value.
+    - `intercept` (n_labels,): both for the centred rows, see :meth:`CenteredRows.as_given`.
+    - `multiplier` (n_samples, n_labels): the forces on the scores: a dual solution.
+    - `stiffness`: of the last envelope.
+    - `objective` (n_iter + 1,): the best value so far, at the start and after each iteration.
+    - `gap`: at least how near the last value is to the optimum, relative to the value.
     """
 
     coef: FloatArray
@@ -115,26 +106,13 @@ def solve_ranking_svm(
 ) -> RankingSolution:
     """Minimise half the squared coefficients plus the weighted ranking hinge loss.
 
-    Parameters
-    ----------
-    features : CenteredRows
-        The n rows.
-    is_candidate : bool array of shape (n_samples, n_labels)
-    weight : array of shape (n_samples, n_labels)
-        The weight u of each candidate's pairs (the loss's constant C included), 0 off the candidates.
-    tol : float, default=1e-5
-        Stop when the duality gap is this small, relative to the objective (or to a ten-thousandth of the loss of no
-        model, where that is more).
-    max_iter : int, default=500
-        Newton steps and multiplier updates at the most.
-    start : RankingSolution, optional
-        Of a problem with other weights. The result is never worse than its model.
-    on_iteration : callable, optional
-        Called after each iteration; stop when it returns True.
-
-    Returns
-    -------
-    RankingSolution
+    - `features`: the n rows.
+    - `weight` (n_samples, n_labels): the weight u of each candidate's pairs (the loss's constant C included), 0 off the
+      candidates.
+    - `tol`: stop when the duality gap is this small, relative to the objective (or to a ten-thousandth of the loss of
+      no model, where that is more).
+    - `max_iter`: Newton steps and multiplier updates at the most.
+    - `start`: of a problem with other weights. The result is never worse than its model.
 
     Notes
     -----
@@ -144,16 +122,6 @@ def solve_ranking_svm(
     certificate holds for all intercepts that differ from the returned ones by no more than that. The
     first and last are what Newton steps reduce, the second is what a multiplier update reduces; each
     iteration does what the larger part asks for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.spectral import centered_rows
-    >>> from pmlkit.methods.ranking.solver import solve_ranking_svm
-    >>> is_candidate = np.array([[True, False], [False, True]])
-    >>> solution = solve_ranking_svm(centered_rows(np.array([[1.0], [-1.0]])), is_candidate, 1.0 * is_candidate)
-    >>> float(solution.objective[-1].round(4)), bool(solution.gap <= 1e-5)
-    (0.25, True)
     """
     problem = _Problem(features, is_candidate, weight)
     n_labels = is_candidate.shape[1]

@@ -1,0 +1,74 @@
+"""Every command with all its options, in Markdown, from the commands themselves: ``python docs/cli_reference.py``.
+
+The site's page is made by this, so it cannot differ from ``--help``.
+"""
+
+import inspect
+import re
+from typing import Any
+
+import typer
+
+from pmlkit.cli.app import app
+
+_SHARED = ("Reading the file", "Features of a table", "Output")
+_INTRODUCTION = """# All options
+
+Made from the commands themselves, so it says what `pmlkit COMMAND --help` says. [The command line](../cli.md) explains
+how they are used. Commands share the options of the first three tables; each then has its own.
+"""
+
+
+def commands() -> dict[str, Any]:
+    """Return the commands by name."""
+    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def reference() -> str:
+    """Return the page."""
+    shared: dict[str, dict[str, str]] = {panel: {} for panel in _SHARED}
+    parts = []
+    for name, command in commands().items():
+        own, used = [], []
+        for param in command.params:
+            panel = getattr(param, "rich_help_panel", None)
+            line = _line(param)
+            if panel in _SHARED and shared[panel].setdefault(param.opts[0], line) == line:
+                used += [panel] if panel not in used else []
+            elif param.name != "help":
+                own.append(line)
+        also = f"\n\nAlso: {', '.join(panel.lower() for panel in used)}." if used else ""
+        usage = " ".join([f"pmlkit {name}", *(p.metavar or p.name.upper() for p in _arguments(command))])
+        head = f"## {name}\n\n{_text(inspect.cleandoc(command.help or ''))}\n\n`{usage} [OPTIONS]`\n"
+        parts.append(head + ("\n" + _table(own) if own else "") + also)
+    tables = [f"## {panel}\n\n{_table(shared[panel].values())}" for panel in _SHARED]
+    return "\n\n".join([_INTRODUCTION.strip(), *tables, *parts]) + "\n"
+
+
+def _arguments(command: Any) -> list[Any]:
+    return [param for param in command.params if param.param_type_name == "argument"]
+
+
+def _line(param: Any) -> str:
+    if param.param_type_name == "argument":
+        words = f"`{param.metavar or param.name.upper()}`"
+    else:
+        metavar = "" if param.is_flag or not param.metavar else f" {param.metavar}"
+        words = ", ".join(f"`{word}`" for word in param.opts)
+        words += f" {metavar.strip()}" if metavar else ""
+    default = param.show_default if isinstance(param.show_default, str) else param.default
+    shown = not (default is None or default is False or default in ((), [])) and param.show_default is not False
+    return f"| {words} | {_text(param.help or '')} | {_text(default) if shown and not callable(default) else ''} |"
+
+
+def _text(value: object) -> str:
+    text = str(value).replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
+    return re.sub(r"(?<![\w`-])(--[a-z][a-z-]+)(?!`)", r"`\1`", text)
+
+
+def _table(lines: Any) -> str:
+    return "\n".join(["| option | meaning | default |", "|---|---|---|", *lines])
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,445 @@
+"""Stop commands by signals at random moments and at every file operation: ``python tests/torture/crash.py [signals]``.
+
+Each command runs in a forked process, which gets SIGKILL, SIGTERM or SIGINT: half of them when it is about to open,
+rename or remove a file, the others at a random time. Then: every output is absent or whole, nothing acknowledged is
+lost, a stopped command (130, 143) leaves no temporary file and no process, and the next run removes what a killed one
+left and ends as if nothing had happened. Prints a table in Markdown; exit code 1 if any of this is not so.
+"""
+
+import contextlib
+import csv
+import os
+import pty
+import random
+import re
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import httpx
+
+from pmlkit import cli, open_table
+from pmlkit.bench import load_cells
+from pmlkit.cleaning.review.store import AnswerStore
+from pmlkit.cli.app import app
+from pmlkit.exceptions import DataError
+from pmlkit.persistence import load
+from post_tables import make_posts, write_posts
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+POSTS = ("posts.csv", "--labels", "tags", "--sep", ";", "--text", "body")
+STORE = "b.sqlite"
+SAME = ["data", "noise", "ratio", "label", "repeat", "status", "average_precision", "ranking_loss"]
+
+
+class Broken(Exception):
+    """A promise that was not kept."""
+
+
+def expect(holds, what):
+    """Raise unless a promise is kept."""
+    if not holds:
+        raise Broken(what)
+
+
+@dataclass
+class Command:
+    """Words of a command and the files that it writes."""
+
+    words: tuple
+    outputs: tuple = ()
+    whole: dict = field(default_factory=dict)
+    seconds: float = 0.0
+    n_operations: int = 0
+
+
+COMMANDS = {
+    "convert": Command(("convert", "small.csv", "small.npz"), ("small.npz",)),
+    "fit": Command(("fit", *POSTS, "-m", "CandidateLogistic", "-o", "m.skops"), ("m.skops",)),
+    "predict": Command(("predict", "model.skops", "posts.csv", "-o", "p.csv"), ("p.csv",)),
+    "clean": Command(
+        ("clean", *POSTS, "-o", "c.csv", "--log", "log.csv", "--suspects", "s.csv", "--report", "r.html"),
+        ("c.csv", "log.csv", "s.csv", "r.html"),
+    ),
+    "export": Command(("export", *POSTS, "--to", "label-studio", "-o", "tasks.json"), ("tasks.json",)),
+    "apply": Command(("apply", "review.sqlite", *POSTS, "-o", "a.csv"), ("a.csv",)),
+    "bench": Command(
+        (
+            "bench",
+            "--data",
+            "small.csv",
+            "-m",
+            "MLkNN,PMLLFC,FPML",
+            "--noise",
+            "0.5,1",
+            "--repeats",
+            "4",
+            "-o",
+            STORE,
+        )
+    ),
+    "review": Command(("review", *POSTS, "--answers", "r.sqlite", "--no-browser")),
+    "audit": Command(("audit", *POSTS, "--answers", "answers.csv", "--who", "ann")),
+}
+
+
+def prepare(folder):
+    """Write the inputs of all commands."""
+    from pmlkit.data import PMLDataset, load_digit_strips, write
+
+    write_posts(make_posts(120), folder / "posts.csv")
+    strips = load_digit_strips(60)
+    true = PMLDataset(strips.X, strips.truth, truth=strips.truth, label_names=strips.label_names)
+    write(true, folder / "small.csv")
+
+
+def in_child(words, folder, number=None, operation=None, terminal=None):
+    """Fork a process that runs a command; a signal comes with the given operation on files, counted from 0."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:  # until it is about to begin
+        os.close(writing)
+        os.read(reading, 1)
+        os.close(reading)
+        return child
+    code = 70
+    try:
+        os.setsid()
+        os.chdir(folder)
+        for stream, name in ((0, os.devnull), (1, "stdout.txt"), (2, "stderr.txt")):
+            opened = terminal or os.open(folder.parent / name if stream else name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            os.dup2(opened, stream)
+        if terminal:
+            import fcntl
+            import termios
+
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(k, mode) for k, mode in enumerate("rww"))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        count = _count_operations(folder, number, operation)
+        sys.argv = ["pmlkit", *words]
+        try:
+            os.write(writing, b"x")
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        with contextlib.suppress(OSError):
+            (folder.parent / "operations.txt").write_text(str(count[0]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _count_operations(folder, number, operation):
+    count, owner, inside = [0], os.getpid(), str(folder)
+
+    def hook(event, arguments):
+        if event == "open":
+            path, _, flags = arguments
+            if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR) or not isinstance(path, str):
+                return
+        elif event in ("os.rename", "os.remove", "os.mkdir", "os.truncate", "sqlite3.connect"):
+            path = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
+        else:
+            return
+        if os.getpid() == owner and os.path.abspath(path).startswith(inside):
+            count[0] += 1
+            if number is not None and operation == count[0] - 1:
+                os.kill(owner, number)
+
+    sys.addaudithook(hook)
+    return count
+
+
+def ended(child, seconds=120):
+    """Return the exit code of a process, negative for a signal; nothing of its session may be left."""
+    limit = time.monotonic() + seconds
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() > limit:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise Broken(f"it did not end in {seconds} s")
+        time.sleep(0.002)
+    while _is_alive(child):
+        expect(time.monotonic() < limit, "processes were left")
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _is_alive(session):
+    try:
+        os.killpg(session, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def said_by(folder):
+    """Return what the last command said on stderr; nothing if it was killed before it could."""
+    path = folder.parent / "stderr.txt"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def content_of(path):
+    """Return what an output says: a model's scores, or the bytes of a file but for the time of day."""
+    if path.suffix == ".skops":
+        model = load(path)
+        return model.decision_function(open_table(path.parent / "posts.csv", like=model).X).tobytes()
+    return re.sub(rb"\d\d:\d\d:\d\d|\d+\.\d+ s", b"", path.read_bytes())
+
+
+def check_files(command, folder, code, number):
+    """Check the outputs, what was said, and what was left."""
+    said = said_by(folder)
+    present = [name for name in command.outputs if (folder / name).exists()]
+    for name in present:
+        expect(content_of(folder / name) == command.whole[name], f"{name} is not whole")
+    expect("Traceback" not in said, f"a traceback: {said}")
+    left = [name for name in os.listdir(folder) if name.endswith(".part")]
+    if number == signal.SIGKILL and code == -9:
+        return
+    expect(not left, f"{left} was left")
+    expect(code in (0, CODES[number]), f"exit code {code}: {said[-300:]}")
+    expect(len(present) in (0, len(command.outputs)), f"only {present} was written")
+    if code:
+        expect(said.splitlines()[-1].startswith("stopped: "), f"it said {said[-300:]!r}")
+    else:
+        expect(len(present) == len(command.outputs), f"done, but only {present} was written")
+
+
+def try_files(name, command, folder, chance, number, by_operation):
+    """Stop a command that writes files."""
+    if by_operation:
+        child = in_child(command.words, folder, number, chance.randrange(command.n_operations))
+    else:
+        child = in_child(command.words, folder)
+        time.sleep(chance.random() * command.seconds)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+    code = ended(child)
+    check_files(command, folder, code, number)
+    again = [*command.words, *(["--force"] if any((folder / o).exists() for o in command.outputs) else [])]
+    expect(ended(in_child(again, folder)) == 0, "the next run fails: " + said_by(folder)[-300:])
+    check_files(command, folder, 0, signal.SIGINT)
+    return 0, code
+
+
+def _cells(folder):
+    try:
+        return load_cells(folder / STORE)[SAME].set_index(SAME[:5]).sort_index()
+    except DataError:
+        return None
+
+
+def try_bench(name, command, folder, chance, number, by_operation):
+    """Stop a benchmark: what another process has seen done must stay, and the end is always the same."""
+    child = in_child(command.words, folder)
+    until, seen = time.monotonic() + chance.random() * command.seconds, None
+    while time.monotonic() < until:
+        cells = _cells(folder)
+        seen = cells if cells is not None else seen
+        time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, number)
+    code = ended(child)
+    expect(code in (0, CODES[number]), f"exit code {code}")
+    if seen is not None:
+        expect(_cells(folder).loc[seen.index].equals(seen), "a finished cell was lost or has changed")
+    expect(ended(in_child(command.words, folder)) == 0, "the next run fails")
+    expect(_cells(folder).equals(command.whole["cells"]), "the cells are not those of an undisturbed run")
+    return 0 if seen is None else len(seen), code
+
+
+def try_review(name, command, folder, chance, number, by_operation):
+    """Stop a review server while answers are sent: what it acknowledged must be in the store."""
+    out = folder.parent / "stdout.txt"
+    out.unlink(missing_ok=True)
+    child = in_child(command.words, folder)
+    limit, address = time.monotonic() + 120, None
+    while address is None:
+        expect(time.monotonic() < limit, "no address was printed")
+        found = re.search(r"The review page: (\S+)\n", out.read_text() if out.exists() else "")
+        address = found[1] if found else None
+        time.sleep(0.01)
+    acknowledged, sent = [], []
+    base = address.partition("/?")[0]
+
+    def send():
+        with contextlib.suppress(httpx.HTTPError), httpx.Client(base_url=base, headers={"origin": base}) as client:
+            client.get(address, follow_redirects=True)
+            for i in range(10_000):
+                card = client.get("/api/card").json().get("card")
+                if card is None:
+                    return
+                body = {key: card[key] for key in ("row", "label", "kind")}
+                body |= {"answer": "wrong" if i % 3 else "right", "client": str(i)}
+                sent.append((body["row"], body["label"], body["answer"]))
+                client.post("/api/answer", json=body).raise_for_status()
+                acknowledged.append(sent[-1])
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    time.sleep(0.05 + chance.random() * 0.5)
+    os.kill(child, number)
+    code = ended(child)
+    thread.join(60)
+    expect(code == CODES[number], f"exit code {code}")
+    if acknowledged or (folder / "r.sqlite").exists():
+        with AnswerStore(folder / "r.sqlite") as store:
+            stored = [(event.row, event.label, event.answer) for event in store.standing()]
+        expect(stored in (acknowledged, sent), f"acknowledged {len(acknowledged)}, stored {len(stored)}")
+        ended(in_child(("apply", "r.sqlite", *POSTS, "-o", "a.csv"), folder))
+        expect((folder / "a.csv").exists(), "the answers cannot be applied")
+    return len(acknowledged), code
+
+
+def try_audit(name, command, folder, chance, number, by_operation):
+    """Stop an audit in a terminal between keys: every answer before the question that is shown must be in the file."""
+    master, slave = pty.openpty()
+    child = in_child(command.words, folder, terminal=slave)
+    os.close(slave)
+    n_keys, shown, acknowledged = chance.randrange(1, 8), "", 0
+    keys = [chance.choice("xa") for _ in range(n_keys)]
+    limit = time.monotonic() + 120
+    for turn, key in enumerate([*keys, ""]):
+        while not (
+            f"question {turn + 1}" in shown and "q stop and save" in shown.rpartition(f"question {turn + 1}")[2]
+        ):
+            ready, _, _ = select.select([master], [], [], max(0, limit - time.monotonic()))
+            expect(ready, f"question {turn + 1} did not come: {shown[-300:]}")
+            shown += os.read(master, 65536).decode(errors="replace")
+        acknowledged = turn
+        if key:
+            os.write(master, key.encode())
+    time.sleep(chance.random() * 0.02)
+    if chance.random() < 0.5:
+        os.write(master, b"x")  # not acknowledged: it may be there or not
+        time.sleep(chance.random() * 0.02)
+    os.kill(child, number)
+    drain = threading.Thread(target=_drain, args=(master,), daemon=True)
+    drain.start()
+    code = ended(child)
+    os.close(master)
+    expect(code in (0, CODES[number]), f"exit code {code}")
+    with (folder / "answers.csv").open(newline="") as stream:
+        given = ["x" if line["answer"] == "wrong" else "a" for line in csv.DictReader(stream)]
+    expect(given[:acknowledged] == keys[:acknowledged], f"{keys[:acknowledged]} were given, {given} are there")
+    expect(len(given) <= acknowledged + 1, f"{given} are there, {keys} were given")
+    if code != -9:
+        expect(not [name for name in os.listdir(folder) if name.endswith(".part")], "temporary files were left")
+    return acknowledged, code
+
+
+def _drain(master):
+    with contextlib.suppress(OSError):
+        while os.read(master, 65536):
+            pass
+
+
+TRIALS = {"bench": try_bench, "review": try_review, "audit": try_audit}
+
+
+def reference(folder):
+    """Run every command undisturbed, in this process, so that forked ones find all modules loaded; keep the results."""
+    prepare(folder)
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        for words in (COMMANDS["fit"].words, ("predict", "m.skops", "posts.csv", "-o", "p.csv")):
+            _call(words)
+        shutil.copy("m.skops", "model.skops")
+        os.remove("p.csv")
+        os.remove("m.skops")
+    finally:
+        os.chdir(before)
+    # A review that is applied: six answers, given as a person gives them.
+    try_review("review", COMMANDS["review"], folder, random.Random(1), signal.SIGINT, False)
+    os.replace(folder / "r.sqlite", folder / "review.sqlite")
+    for name in ("a.csv", "r.sqlite-wal", "r.sqlite-shm"):
+        (folder / name).unlink(missing_ok=True)
+    kept = sorted(os.listdir(folder))
+    for name, command in COMMANDS.items():
+        if name in ("review", "audit"):
+            continue
+        start = time.monotonic()
+        code = ended(in_child(command.words, folder))
+        command.seconds = time.monotonic() - start
+        expect(code == 0, f"{name} fails undisturbed: {said_by(folder)}")
+        command.n_operations = int((folder.parent / "operations.txt").read_text())
+        for output in command.outputs:
+            command.whole[output] = content_of(folder / output)
+        if name == "bench":
+            command.whole["cells"] = _cells(folder)
+        for left in set(os.listdir(folder)) - set(kept):
+            (folder / left).unlink()
+    return kept
+
+
+def _call(words):
+    with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+        app(list(words))
+
+
+def main():
+    """Stop every command a number of times and print the table."""
+    n_signals = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    only = sys.argv[2].split(",") if len(sys.argv) > 2 else list(COMMANDS)
+    n_broken = n_total = 0
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name, "reference", "work")
+        source.mkdir(parents=True)
+        kept = reference(source)
+        print("| command | signals | stopped | done before | acknowledged results | lost or partial |")
+        print("|---|---|---|---|---|---|")
+        for k, key in enumerate(only):
+            chance = random.Random(f"{key} 0")
+            n_here = max(3, n_signals // len(only))
+            counts = {"stopped": 0, "done": 0, "acknowledged": 0, "broken": 0}
+            for i in range(n_here):
+                folder = Path(name, f"{k}-{i}", "work")
+                folder.mkdir(parents=True)
+                for file in kept:
+                    shutil.copy(source / file, folder / file)
+                number, by_operation = SIGNALS[i % 3], i % 2 == 0
+                try:
+                    trial = TRIALS.get(key, try_files)
+                    n_acknowledged, code = trial(key, COMMANDS[key], folder, chance, number, by_operation)
+                    counts["acknowledged"] += n_acknowledged
+                    counts["stopped" if code else "done"] += 1
+                except Broken as problem:
+                    counts["broken"] += 1
+                    print(f"  {key}, {number.name}, trial {i}: {problem}", file=sys.stderr, flush=True)
+                shutil.rmtree(folder.parent, ignore_errors=True)
+            print(
+                f"| `{key}` | {n_here} | {counts['stopped']} | {counts['done']} | {counts['acknowledged']:,} | "
+                f"{counts['broken']} |",
+                flush=True,
+            )
+            n_broken += counts["broken"]
+            n_total += n_here
+    print(f"| all | {n_total} | | | | {n_broken} |")
+    return 1 if n_broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

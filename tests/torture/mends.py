@@ -1,0 +1,176 @@
+"""Take each mend of a known defect out and see its tests fail: ``python tests/torture/mends.py [defect ...]``.
+
+Every entry undoes one mend in a copy of the package and runs the tests that guard it: they must pass on the copy as it
+is, and fail without the mend. Prints a table in Markdown; exit code 1 if a defect could come back unseen.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FILES = "src/pmlkit/data/files"
+UNCHECKED = "(lambda *_: None)("
+
+# Per defect: its number, what went wrong, the file, what the mend says, what stood there instead, and the tests.
+MENDS = [
+    (1, "fits that overlap in threads leave one BLAS thread", "src/pmlkit/_threads.py",
+     "if clear is not None:", "if False:", "tests/test_threads.py"),
+    (3, "PARTICLE without end on unscaled features", "src/pmlkit/methods/particle/pairwise.py",
+     "    if trained is None:\n", "    if trained is None:\n        raise RuntimeError\n    if False:\n",
+     "tests/methods/particle"),
+    (4, "search trees in model files", "src/pmlkit/persistence.py",
+     'sparse.csr_array, "numpy.dtype"]',
+     'sparse.csr_array, "numpy.dtype", "sklearn.neighbors._kd_tree.KDTree", "sklearn.neighbors._kd_tree.newObj"]',
+     "tests/test_persistence.py -k search_trees"),
+    (4, "vectorizers that open files", "src/pmlkit/persistence.py",
+     'HashingVectorizer) and part.input != "content"', "HashingVectorizer) and False",
+     "tests/test_persistence.py -k open_files"),
+    (4, "indices of sparse matrices unchecked", "src/pmlkit/persistence.py",
+     "    if sparse.issparse(part):", "    if False:", "tests/test_persistence.py -k indices_outside"),
+    (4, "support vector machines unchecked", "src/pmlkit/persistence.py",
+     "isinstance(part, BaseLibSVM) and", "False and", "tests/test_persistence.py -k support_vector"),
+    (5, "Ctrl-C while modules are imported", "src/pmlkit/cli/__init__.py",
+     "except KeyboardInterrupt:", "except ZeroDivisionError:", "tests/trust/test_stopping.py -k while_modules"),
+    (6, "report on a store without its table or with broken text", "src/pmlkit/bench/store_reader.py",
+     "raise _damaged(path, str(error)) from error", "raise", "tests/bench/test_store.py -k damaged_store"),
+    (6, "npz with 0-d ids", f"{FILES}/npz.py", "        if array.ndim != 1:", "        if False:",
+     "tests/trust/test_sentences.py -k odd_content"),
+    (6, "npz with 0-d media", "src/pmlkit/_validation.py",
+     'not isinstance(media, str) and getattr(media, "ndim", 1) == 1', "not isinstance(media, str)",
+     "tests/trust/test_sentences.py -k odd_content"),
+    (6, "npz whose media_ends are empty", f"{FILES}/npz.py",
+     "len(blob) != (ends[-1] if len(ends) else 0)", "(len(ends) and ends[-1] != len(blob))",
+     "tests/trust/test_sentences.py"),
+    (6, "deeply nested TOML", "src/pmlkit/bench/plan.py", "except RecursionError", "except ZeroDivisionError",
+     "tests/bench/test_plan.py"),
+    (6, "numbers of 5,000 digits in TOML", "src/pmlkit/bench/plan.py",
+     "except ValueError as error:  # Python", "except ZeroDivisionError as error:  # Python",
+     "tests/bench/test_plan.py"),
+    (6, 'plan key "a.b"', "src/pmlkit/bench/plan.py",
+     '''_NAME = r"""(?:[\\w-]+|"[^"]*"|'[^']*')"""''', '''_NAME = r"""(?:[\\w-]+)"""''', "tests/bench/test_plan.py"),
+    (6, "numbers of 5,000 digits after -C", f"{FILES}/arff.py", "len(match[1]) > _MAX_DIGITS", "False",
+     "tests/trust/test_sentences.py -k odd_content"),
+    (6, "zero_based=false without features", f"{FILES}/libsvm.py", "max(largest - 1, -1)", "largest - 1",
+     "tests/trust/test_sentences.py -k counted_from_one"),
+    (6, "zero_based=false with index 0", f"{FILES}/libsvm.py", "        if (indices == 0).any():", "        if False:",
+     "tests/trust/test_sentences.py -k counted_from_one"),
+    (6, "an output that is a loop of links", "src/pmlkit/_files.py",
+     "except (OSError, RuntimeError) as error:", "except ZeroDivisionError as error:",
+     "tests/trust/test_sentences.py -k loop_of_links"),
+    (6, "1e300 in X", "src/pmlkit/_arrays.py", "> _LARGEST:", "> np.inf:", "tests/trust/test_numbers.py -k huge"),
+    (6, "a denormal in X", "src/pmlkit/_arrays.py",
+     "tiny = (np.abs(values) < _SMALLEST)", "tiny = (np.abs(values) < 0)", "tests/trust/test_numbers.py -k denormal"),
+    (7, "SIGTERM leaves half-written files", "src/pmlkit/cli/stopping.py",
+     "    signal.signal(signal.SIGTERM, stop)", "    pass", "tests/trust/test_stopping.py -k half_written"),
+    (7, "forked children catch SIGTERM", "src/pmlkit/cli/stopping.py",
+     "if os.getpid() != owner:", "if False:", "tests/trust/test_stopping.py -k forked"),
+    (7, ".part files of dead processes stay", "src/pmlkit/_files.py",
+     "    _remove_abandoned(target.parent)", "    pass", "tests/trust/test_stopping.py -k killed_process"),
+    (8, "gzip and bzip2 without limit", f"{FILES}/common.py",
+     "if self._n_seen + _LINE_BYTES * self._n_lines > self._limit:", "if False:",
+     "tests/trust/test_limits.py -k 'bomb or chosen or rewound'"),
+    (8, "MATLAB files without limit", f"{FILES}/mat.py",
+     """            check_size(n_bytes, self.max_bytes, f"the matrix {self.name!r}")\n""", "",
+     "tests/trust/test_limits.py -k 'bomb or chosen'"),
+    (8, "npz without limit", f"{FILES}/npz.py",
+     "check_size(member", f"{UNCHECKED}member",
+     "tests/trust/test_limits.py -k 'bomb or chosen'"),
+    (8, "CSR in npz that claims columns", f"{FILES}/npz.py",
+     "check_size(8 * int(shape[1])", f"{UNCHECKED}8 * int(shape[1])",
+     "tests/trust/test_limits.py -k bomb"),
+    (8, "libsvm that claims columns", f"{FILES}/libsvm.py",
+     "check_size(8 * (width", f"{UNCHECKED}8 * (width",
+     "tests/trust/test_limits.py -k 'bomb or chosen'"),
+    (8, "objects of one key each in JSON", f"{FILES}/json_rows.py", "        check_size(", f"        {UNCHECKED}",
+     "tests/trust/test_limits.py -k bomb"),
+    (8, "Parquet without limit", f"{FILES}/parquet.py", "    check_size(", f"    {UNCHECKED}",
+     "tests/trust/test_limits.py -k chosen"),
+    (8, "pictures without limit", f"{FILES}/side_features.py", "check_size(3", f"{UNCHECKED}3",
+     "tests/trust/test_limits.py -k pictures"),
+    (9, "formulas in CSV outputs", "src/pmlkit/_words.py", """return f"'{cell}\"""", "return cell",
+     "tests/trust/test_injection.py -k 'formula or answers'"),
+    (9, "formulas in predict", "src/pmlkit/cli/model_commands.py", "cell(guarded(value))", "cell(value)",
+     "tests/trust/test_injection.py -k hold_no_formula"),
+    (9, "formulas in the header of predict", "src/pmlkit/cli/model_commands.py", "cell(guarded(name))", "cell(name)",
+     "tests/trust/test_injection.py -k hold_no_formula"),
+    (9, "formulas in --log and --suspects", "src/pmlkit/cli/clean_command.py", "*map(guarded, words)", "*words",
+     "tests/trust/test_injection.py -k hold_no_formula"),
+    (9, "formulas in --missing", "src/pmlkit/cli/clean_command.py", '.map(guarded)\n', '\n',
+     "tests/trust/test_injection.py -k hold_no_formula"),
+    (9, "formulas in answers", "src/pmlkit/cleaning/audit/answers.py", "self.frame.map(guarded)", "self.frame",
+     "tests/trust/test_injection.py -k answers"),
+    (9, "formulas in the files of a review", "src/pmlkit/cleaning/review/outputs.py", "guarded(value) for", "value for",
+     "tests/review -k 'formula or guard or download or export or spreadsheet'"),
+    (9, "formulas in report --csv", "src/pmlkit/bench/results.py", "*map(guarded, words)", "*words",
+     "tests/bench tests/trust/test_injection.py -k 'csv or formula'"),
+    (9, "escape sequences in a traceback", "src/pmlkit/cli/errors.py",
+     "printable_lines(traceback.format_exc())", "traceback.format_exc()", "tests/trust/test_injection.py -k debug"),
+    (9, "escape sequences in a report on a terminal", "src/pmlkit/cli/bench_command.py",
+     "printable_lines(made.text) if sys.stdout.isatty() else made.text", "made.text",
+     "tests/trust/test_injection.py -k terminal"),
+    (9, "escape sequences in sentences", "src/pmlkit/_words.py", 'char if char.isprintable() else ""', "char",
+     "tests/trust/test_injection.py -k steer"),
+    (9, "--images out of the folder", f"{FILES}/side_features.py", "if not path.is_relative_to(inside):", "if False:",
+     "tests/trust/test_injection.py -k TestImages"),
+    (9, "--images of pipes and folders", f"{FILES}/side_features.py", "if not path.is_file():", "if path.is_dir():",
+     "tests/trust/test_injection.py -k TestImages"),
+    (9, "convert --force over a label file", "src/pmlkit/cli/params.py",
+     "for source in (*inputs, *side_files):", "for source in inputs:",
+     "tests/trust/test_injection.py -k beside_the_data"),
+    (10, "warning floods", "src/pmlkit/methods/base.py", "    @one_of_each_warning()\n", "",
+     "tests/trust/test_numbers.py -k one_warning"),
+]  # fmt: skip
+
+
+def run_tests(tests, root):
+    """Return whether the tests pass with the package of a folder."""
+    command = f"exec {sys.executable} -m pytest -q -x -n 0 -p no:cacheprovider {tests}"
+    environment = os.environ | {"PYTHONPATH": str(root / "src")}
+    try:
+        done = subprocess.run(
+            command, shell=True, cwd=root, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    if done.returncode in (2, 3, 4, 5):  # interrupted, broken, misused, no tests; anything else is a failure or a crash
+        raise RuntimeError(f"pytest {tests} ended with {done.returncode}:\n{done.stdout[-800:]}")
+    return done.returncode == 0
+
+
+def main():
+    """Check all mends, or those of some defects."""
+    numbers = {int(word) for word in sys.argv[1:]} or {number for number, *_ in MENDS}
+    n_unseen = 0
+    print("| defect | without its mend | fails |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("src", "tests"):
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", root)
+        passing = {}
+        for number, what, name, mend, before, tests in MENDS:
+            if number not in numbers:
+                continue
+            path = root / name
+            text = path.read_text(encoding="utf-8")
+            if tests not in passing:
+                passing[tests] = run_tests(tests, root)
+            if mend not in text:
+                verdict = "**the mend is not found**"
+            elif not passing[tests]:
+                verdict = "**the tests fail as it is**"
+            else:
+                path.write_text(text.replace(mend, before), encoding="utf-8")
+                verdict = "**no test**" if run_tests(tests, root) else f"`{tests}`"
+                path.write_text(text, encoding="utf-8")
+            n_unseen += "**" in verdict
+            print(f"| {number} | {what} | {verdict} |", flush=True)
+    return 1 if n_unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
