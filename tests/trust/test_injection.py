@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
 
-from pmlkit._spreadsheets import guarded, unguarded
+from pmlkit._words import guarded, unguarded
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cli.app import app
 from pmlkit.cli.output import printable, printable_lines

@@ -12,8 +12,7 @@ from pmlkit._words import counted
 from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force, check_shares
+from pmlkit.cli.params import Common, Force, check_output, check_shares
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 

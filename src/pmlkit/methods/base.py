@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._warnings import one_of_each_warning
 from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
@@ -47,6 +47,10 @@ writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=
 
 _NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
+_SINGLE_PRECISION = {"coef_", "coef_factors_", "dual_coef_"}
+_LARGE_MATRIX = 250_000
+"""Cells beyond which coefficients are written to model files in single precision."""
+
 _TOP_CELLS = 16_000_000
 """Scores that are in memory at a time while the best labels are sought."""
 
@@ -57,6 +61,14 @@ _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
     """Return the state of an estimator, for a model file without the attributes that only training needs."""
     return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
+
+
+def _shortened(value: Any) -> Any:
+    """Return large matrices of numbers in single precision."""
+    if isinstance(value, tuple):
+        return tuple(_shortened(part) for part in value)
+    large = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > _LARGE_MATRIX
+    return value.astype(np.float32) if large else value
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,8 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+    rows : array, optional
+        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
 
     Examples
     --------
@@ -88,6 +102,8 @@ class Learned:
     scores: FloatArray
     objective: FloatArray | None = None
     n_iter: int | None = None
+    rows: IntArray | None = None
+    sample: tuple[FloatArray, CSR, FloatArray] | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -184,7 +200,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             self._fit_row_blocks(X, y, sample_weight, verified)
             return
         table = X if y is None and is_table(X) else None
@@ -232,11 +248,17 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
         has_candidates = labelled_rows(Y_used)
-        scores = learned.scores[has_candidates]
-        self._fit_rule(
-            (scores, Y_used[has_candidates], learned.confidence),
-            options["sample_weight"][has_candidates] if sample_weight is not None else None,
-        )
+        weight = options.get("sample_weight")
+        if learned.rows is not None:
+            sample = self.label_confidence_[labelled][learned.rows]
+            scores = learned.scores
+            self._fit_rule((scores, sample, sample.data), None if weight is None else weight[learned.rows])
+        else:
+            scores = learned.scores[has_candidates]
+            self._fit_rule(
+                learned.sample or (scores, Y_used[has_candidates], learned.confidence),
+                None if weight is None else weight[has_candidates],
+            )
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores
@@ -298,9 +320,13 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         in_memory = sparse.issparse(state.get("label_confidence_"))
-        return model_file_state(
+        state = model_file_state(
             state, _NOT_IN_MODEL_FILES if in_memory else (*_NOT_IN_MODEL_FILES, "label_confidence_")
         )
+        if writing_model_file.get():
+            for name in _SINGLE_PRECISION & state.keys():
+                state[name] = _shortened(state[name])
+        return state
 
     def decision_function(self, X: Any) -> Any:
         """Score every label for every row; higher means more likely.
@@ -316,7 +342,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
@@ -340,7 +366,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
@@ -361,7 +387,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             container, or the names per row.
         """
         check_is_fitted(self)
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             return self._of_blocks(X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
         scores = self._scores_checked(X)
         rule = self._rule()
@@ -394,7 +420,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         n_labels = len(self.label_names_)
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
-        if holds_blocks(X):
+        if self._takes_blocks(X):
             best = self._of_blocks(X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
             return best, self._of_blocks(X, in_blocks.top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
@@ -444,6 +470,10 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
         return _difference(scores) if self._paired else scores
+
+    def _takes_blocks(self, X: Any) -> bool:
+        """Tell whether X is in blocks; a memory map is an array as well, and joblib hands those to its workers."""
+        return holds_blocks(X) and (self._fits_blocks or not isinstance(X, np.memmap))
 
     def _of_blocks(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
         """Return an answer for rows in blocks: computed block by block when it is asked for."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pmlkit._spreadsheets import guarded
+from pmlkit._words import guarded
 from pmlkit.cleaning.review.applied import NO_CANDIDATES
 from pmlkit.cleaning.review.replay import Replay
 from pmlkit.exceptions import DataError

@@ -15,9 +15,8 @@ from scipy import sparse
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray
 from pmlkit._words import counted
-from pmlkit.data.files.base import Edits, TableFile, as_number
+from pmlkit.data.files.base import Edits, Names, TableFile, as_names, as_number, excerpt, likely_labels, listing, select
 from pmlkit.data.files.json_rows import dump_like
-from pmlkit.data.files.names import Names, as_names, excerpt, likely_labels, listing, select
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
@@ -277,7 +276,7 @@ def _refuse_nested(column: str, values: Sequence[Any]) -> None:
 
 
 def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | None:
-    """Return what stands between the labels of a set, None where the cells are lists; say what was found out."""
+    """Return the separator of the labels in a cell, None where the cells are lists; log what was detected."""
     texts = [value for value in values if isinstance(value, str) and value and not value.isspace()]
     if sep is None and _are_lists(texts[:100]) and _are_lists(texts):
         logger.warning("column %r holds lists such as %s: read as such.", column, excerpt(texts[0]))
@@ -285,7 +284,7 @@ def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | Non
     between = sep or _DEFAULT_SEPARATOR
     if len(texts) < 2 or any(between in text for text in texts):
         return between
-    # Whoever names a separator may have labels with commas, blanks and slashes in them.
+    # With a separator given, labels may contain commas, spaces and slashes.
     others = (*_SAFE_SEPARATORS, *_DOUBTFUL_SEPARATORS) if sep is None else _NEVER_IN_NAMES
     for other in others:
         share = sum(other in text.strip() for text in texts) / len(texts)

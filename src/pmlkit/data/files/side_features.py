@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
-from pmlkit.data.files.limits import allowed_bytes, check_size
-from pmlkit.data.files.names import excerpt, listing
+from pmlkit.data.files.base import excerpt, listing
+from pmlkit.data.files.common import allowed_bytes, check_size
 from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
 from pmlkit.exceptions import DataError

@@ -18,9 +18,21 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._words import counted, did_you_mean
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
-from pmlkit.data.files.base import TableFile, parse_numbers
-from pmlkit.data.files.columns import own_layout, read_ids, to_dataset
+from pmlkit.data.files.base import (
+    FEATURE_PREFIX,
+    LABEL_PREFIX,
+    TRUTH_PREFIX,
+    Names,
+    TableFile,
+    as_names,
+    check_column,
+    excerpt,
+    label_key,
+    parse_numbers,
+    select,
+)
 from pmlkit.data.files.common import Missing
+from pmlkit.data.files.datasets import own_layout, read_ids, to_dataset
 from pmlkit.data.files.features import (
     FeatureColumns,
     TableReader,
@@ -29,8 +41,6 @@ from pmlkit.data.files.features import (
     find_identifier,
 )
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
-from pmlkit.data.files.names import Names, as_names, check_column, excerpt, select
-from pmlkit.data.files.own_columns import FEATURE_PREFIX, LABEL_PREFIX, TRUTH_PREFIX, label_key
 from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
 from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images, read_picture
 from pmlkit.exceptions import DataError
@@ -75,7 +85,7 @@ def open_table(
         The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
         stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
     sep : str, optional
-        Between the labels of a set; by default found out.
+        Separator of the labels in a cell; by default detected.
     text, categories, numbers : str or list of str, optional
         The feature columns. By default those that look like texts, categories or numbers are taken.
     images : (column, folder), optional
@@ -439,7 +449,7 @@ class Table:
 
     @property
     def features(self) -> list[str]:
-        """What became of the columns, a line each."""
+        """How each feature column became numbers, one line per column."""
         reader = self.table_reader
         return [f"{counted(self.X.shape[1], 'feature')} of the model"] if reader is None else reader.describe()
 
