@@ -55,8 +55,8 @@ class DaskEngine(Engine):
         self._check_workers()
 
     def _check_workers(self) -> None:
-        import pmlkit
-
+        # Not `import pmlkit`: the code of every method would then belong to that of each, see bench.fingerprints.
+        here = pkgutil.resolve_name("pmlkit:__version__")
         with self._one_sentence():
             versions = self.client.run(pkgutil.resolve_name, "pmlkit:__version__", on_error="return")
         if not versions:
@@ -64,12 +64,11 @@ class DaskEngine(Engine):
         for worker, version in versions.items():
             if isinstance(version, Exception):
                 raise ClusterError(
-                    f"The Dask worker {worker} cannot import pmlkit ({version}): install pmlkit "
-                    f"{pmlkit.__version__} on every worker."
+                    f"The Dask worker {worker} cannot import pmlkit ({version}): install pmlkit {here} on every worker."
                 )
-            if version != pmlkit.__version__:
+            if version != here:
                 raise ClusterError(
-                    f"The Dask worker {worker} has pmlkit {version}, and this is {pmlkit.__version__}: install the "
+                    f"The Dask worker {worker} has pmlkit {version}, and this is {here}: install the "
                     "same version on every worker."
                 )
 
@@ -170,7 +169,9 @@ class DaskEngine(Engine):
     @contextmanager
     def _one_sentence(self) -> Iterator[None]:
         """Turn the many ways in which a connection breaks into one sentence."""
-        lost = optional_import("distributed.comm").CommClosedError, optional_import("distributed").CancelledError
+        cancelled = optional_import("distributed").CancelledError
+        closed = getattr(optional_import("distributed.client"), "ClosedClientError", cancelled)
+        lost = optional_import("distributed.comm").CommClosedError, cancelled, closed
         killed = optional_import("distributed.scheduler").KilledWorker
         try:
             with warnings.catch_warnings():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit.blocks.packed import Journal, n_bytes, read_packed, write_packed
+from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
 
 __all__ = ["Deferred", "Engine", "Held", "LocalEngine", "State", "add"]
 
@@ -282,11 +282,7 @@ class LocalEngine(Engine):
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="pmlkit-", ignore_cleanup_errors=True)
         self._n_files += 1
-        path = Path(self._folder.name) / f"{self._n_files}.npz"
-        write_packed(path, value)
-        stored = _OnDisk(path, self._folder)
-        weakref.finalize(stored, path.unlink, missing_ok=True)
-        return stored
+        return OnDisk(value, Path(self._folder.name) / f"{self._n_files}.npz", self._folder)
 
     def _forget(self, size: int) -> None:
         self._held -= size
@@ -301,16 +297,6 @@ class Held:
     def load(self) -> Any:
         """Return the value."""
         return self.value
-
-
-class _OnDisk:
-    """A value in a file, which is deleted with it; the folder lives as long as a file in it."""
-
-    def __init__(self, path: Path, folder: Any) -> None:
-        self.path, self.folder = path, folder
-
-    def load(self) -> Any:
-        return read_packed(self.path)
 
 
 class Deferred:

@@ -1,6 +1,8 @@
 """Nested values of arrays as files, without pickles: for state that is put on disk, and for checkpoints."""
 
 import json
+import weakref
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from scipy import sparse
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["Journal", "n_bytes", "read_packed", "write_packed"]
+__all__ = ["Journal", "OnDisk", "n_bytes", "read_packed", "write_packed"]
 
 
 def n_bytes(value: Any) -> int:
@@ -29,17 +31,44 @@ def n_bytes(value: Any) -> int:
 def write_packed(path: Path, value: Any) -> None:
     """Write a nested value of arrays, CSR arrays, tuples, lists, dicts, numbers and texts; whole or not at all."""
     layout, arrays = _pack(value, [])
-    named: dict[str, Any] = {f"a{i}": array for i, array in enumerate(arrays)}
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.savez(file, layout=np.array(json.dumps(layout)), **named)
-    part.replace(path)
+    _write(path, [np.array(json.dumps(layout)), *arrays])
 
 
 def read_packed(path: Path) -> Any:
     """Read what `write_packed` wrote."""
     with np.load(path, allow_pickle=False) as file:
-        return _unpack(json.loads(str(file["layout"])), file)
+        return _unpack(json.loads(str(file["a0"])), file, 1)
+
+
+class OnDisk:
+    """A value whose arrays are in a file, which is deleted with it. Data classes are kept apart from their arrays.
+
+    Parameters
+    ----------
+    value : object
+    path : path
+    folder : object
+        Lives as long as a file in it.
+    """
+
+    def __init__(self, value: Any, path: Path, folder: Any) -> None:
+        self._layout, arrays = _pack(value, [])
+        self._path, self._folder = path, folder
+        _write(path, arrays)
+        weakref.finalize(self, path.unlink, missing_ok=True)
+
+    def load(self) -> Any:
+        """Return the value."""
+        with np.load(self._path, allow_pickle=False) as file:
+            return _unpack(self._layout, file, 0)
+
+
+def _write(path: Path, arrays: list[NDArray[Any]]) -> None:
+    named: dict[str, Any] = {f"a{i}": array for i, array in enumerate(arrays)}
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(file, **named)
+    part.replace(path)
 
 
 def _pack(value: Any, arrays: list[NDArray[Any]]) -> tuple[Any, list[NDArray[Any]]]:
@@ -54,22 +83,27 @@ def _pack(value: Any, arrays: list[NDArray[Any]]) -> tuple[Any, list[NDArray[Any
     if isinstance(value, np.ndarray | np.generic):
         arrays.append(np.asarray(value))
         return ["array", len(arrays) - 1], arrays
+    if is_dataclass(value):
+        items = [(field.name, _pack(getattr(value, field.name), arrays)[0]) for field in fields(value)]
+        return ["dataclass", (type(value), items)], arrays
     if value is None or isinstance(value, bool | int | float | str):
         return ["plain", value], arrays
     raise TypeError(f"A value of type {type(value).__name__} cannot be put on disk.")
 
 
-def _unpack(layout: Any, file: Any) -> Any:
+def _unpack(layout: Any, file: Any, offset: int) -> Any:
     kind, content = layout
     if kind in ("tuple", "list"):
-        items = [_unpack(item, file) for item in content]
+        items = [_unpack(item, file, offset) for item in content]
         return tuple(items) if kind == "tuple" else items
     if kind == "dict":
-        return {key: _unpack(item, file) for key, item in content}
+        return {key: _unpack(item, file, offset) for key, item in content}
+    if kind == "dataclass":
+        return content[0](**{name: _unpack(item, file, offset) for name, item in content[1]})
     if kind == "csr":
         first, shape = content
-        return sparse.csr_array(tuple(file[f"a{first + i}"] for i in range(3)), shape=tuple(shape))
-    return file[f"a{content}"] if kind == "array" else content
+        return sparse.csr_array(tuple(file[f"a{first + offset + i}"] for i in range(3)), shape=tuple(shape))
+    return file[f"a{content + offset}"] if kind == "array" else content
 
 
 class Journal:

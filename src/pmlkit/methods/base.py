@@ -103,6 +103,7 @@ class Learned:
     objective: FloatArray | None = None
     n_iter: int | None = None
     rows: IntArray | None = None
+    sample: tuple[FloatArray, CSR, FloatArray] | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -255,7 +256,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         else:
             scores = learned.scores[has_candidates]
             self._fit_rule(
-                (scores, Y_used[has_candidates], learned.confidence),
+                learned.sample or (scores, Y_used[has_candidates], learned.confidence),
                 None if weight is None else weight[has_candidates],
             )
         if self._cross_fits:
