@@ -170,7 +170,9 @@ class DaskEngine(Engine):
     @contextmanager
     def _one_sentence(self) -> Iterator[None]:
         """Turn the many ways in which a connection breaks into one sentence."""
-        lost = optional_import("distributed.comm").CommClosedError, optional_import("distributed").CancelledError
+        cancelled = optional_import("distributed").CancelledError
+        closed = getattr(optional_import("distributed.client"), "ClosedClientError", cancelled)
+        lost = optional_import("distributed.comm").CommClosedError, cancelled, closed
         killed = optional_import("distributed.scheduler").KilledWorker
         try:
             with warnings.catch_warnings():

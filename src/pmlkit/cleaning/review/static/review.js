@@ -219,7 +219,7 @@ function showState(state) {
   $("promise-details").querySelector(".note").textContent = certificate ? state.promise : "";
   $("testing").hidden = state.testing === null;
   $("testing").value = state.testing ?? 0;
-  const range = (value, low, high, tell) => (value === null ? ["–"] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
+  const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
   const whole = (number) => count(Math.round(number));
   const facts = [
     ["Answers", [count(state.answers), state.per_minute ? make("small", {}, ` ${count(state.per_minute)} a minute`) : ""]],
