@@ -224,7 +224,7 @@ function showState(state) {
   const facts = [
     ["Answers", [count(state.answers), state.per_minute ? make("small", {}, ` ${count(state.per_minute)} a minute`) : ""]],
     ["Found wrong", [count(state.found_wrong)]],
-    ["Labels that are wrong", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
+    ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
     ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
     ["Agreement", [state.agreement === null ? "–" : percent(state.agreement)]],
   ];
