@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 import pmlkit
 from pmlkit import _files
 from pmlkit._files import replacing
@@ -38,9 +39,8 @@ cli.main()
 
 
 def _stopped(target, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", _WRITE.format(target=str(target))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    code = _WRITE.format(target=str(target))
+    process = forked.Popen([], code=code, stdout=forked.PIPE, stderr=forked.PIPE)
     assert process.stdout.readline() == b"ready\n"
     parts = [name for name in os.listdir(target.parent) if name.endswith(".part")]
     assert len(parts) == 1
@@ -164,7 +164,7 @@ def wait(*_, **__):
 data_commands._read = wait
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False, text=True)
+    done = forked.run([], code=script, capture_output=True, text=True)
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("stopped: ")
