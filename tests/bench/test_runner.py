@@ -1,11 +1,12 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
-import forked
-from bench_processes import n_running, wait_until
+from bench_processes import environment, n_running, wait_until
 from pmlkit.bench import ProgressCallback, load_cells, load_plan_facts, plan_text, run
 from pmlkit.bench.cells import METRICS
 from pmlkit.bench.plan import parse_plan
@@ -37,12 +38,18 @@ if __name__ == "__main__":
 @pytest.fixture
 def start(tmp_path):
     """Start a run as a process of its own, in a group of its own."""
+    script = tmp_path / "runner.py"
+    script.write_text(RUNNER)
     started = []
 
     def call(plan, store, jobs=1, kill_after=0):
         (tmp_path / "plan.toml").write_text(plan_text(plan))
-        words = [tmp_path / "plan.toml", store, jobs, kill_after]
-        process = forked.Popen(words, code=RUNNER, stderr=forked.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path / "plan.toml"), str(store), str(jobs), str(kill_after)],
+            env=environment(),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         started.append(process)
         return process
 

@@ -11,7 +11,7 @@ import pytest
 import forked
 import pmlkit
 from pmlkit import _files
-from pmlkit._files import replacing
+from pmlkit._files import replacing, together
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
 
@@ -168,3 +168,18 @@ cli.main()
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("stopped: ")
+
+
+def test_an_interrupt_between_two_files_that_belong_together_waits_for_both(tmp_path, monkeypatch):
+    real = Path.replace
+
+    def replace(self, target):
+        real(self, target)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt), together():  # noqa: PT012
+        for name in ("a", "b"):
+            with replacing(tmp_path / name) as stream:
+                stream.write(b"whole")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
