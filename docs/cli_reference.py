@@ -4,6 +4,7 @@ The site's page is made by this, so it cannot differ from ``--help``.
 """
 
 import inspect
+import re
 from typing import Any
 
 import typer
@@ -61,7 +62,8 @@ def _line(param: Any) -> str:
 
 
 def _text(value: object) -> str:
-    return str(value).replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
+    text = str(value).replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
+    return re.sub(r"(?<![\w`-])(--[a-z][a-z-]+)(?!`)", r"`\1`", text)
 
 
 def _table(lines: Any) -> str:

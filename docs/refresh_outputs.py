@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,13 @@ def run_page(page: str, folder: str | Path) -> Iterator[tuple[str, str, str]]:
             yield block, shown, printed
 
 
+def _fitting(printed: str) -> Iterator[str]:
+    """Yield the lines of an output; long sentences are wrapped, which the comparison does not mind."""
+    for line in printed.strip("\n").splitlines():
+        is_sentence = len(line) > 100 and "  " not in line.strip()
+        yield from textwrap.wrap(line, 96) if is_sentence else [line.rstrip()]
+
+
 def main(pages: list[str]) -> None:
     """Refresh pages in place."""
     for page in pages:
@@ -77,7 +85,7 @@ def main(pages: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for block, _, printed in run_page(page, folder):
                 start = text.index("```text\n", text.index(block, place)) + len("```text\n")
-                lines = "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())
+                lines = "".join(f"{line}\n" for line in _fitting(printed))
                 text = text[:start] + lines + text[text.index("```", start) :]
                 place = start
         (DOCS / page).write_text(text, encoding="utf-8")

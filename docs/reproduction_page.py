@@ -56,11 +56,13 @@ def write(folder: Path) -> None:
 
 
 def _figure(row: Any) -> str:
-    return f"{_pair(row.ours, row.paper, '{:.3f}')} {_MARKS.get(row.verdict, '')}".strip()
+    return f"{_pair(row.ours, row.paper, '{:.3f}')} {_MARKS.get(row.verdict, '')}".strip().replace(" ", "\u00a0")
 
 
 def _pair(ours: float, paper: float, form: str) -> str:
-    return " / ".join("–" if pd.isna(value) else form.format(value).removeprefix("0") for value in (ours, paper))
+    return "\u00a0/\u00a0".join(
+        "–" if pd.isna(value) else form.format(value).removeprefix("0") for value in (ours, paper)
+    )
 
 
 def _pivot(found: pd.DataFrame, rows: str, columns: str, cell: Any, first: str = "") -> str:

@@ -49,3 +49,16 @@ def benchmark_data():
         return read(path)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """Return a client of two Dask workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

@@ -5,11 +5,15 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.metrics
+from sklearn.utils.estimator_checks import check_estimator
 
 import pmlkit
 from lfc_reference import multiplicative_step
@@ -52,14 +56,18 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    shutil.copy(DOCS / "data" / "posts.csv", tmp_path)
     method = pmlkit.methods.find_method("mine:NeighbourVote")
     check_pml_estimator(method())
+    failed = [check["check_name"] for check in check_estimator(method(), on_fail=None) if check["status"] == "failed"]
+    assert failed == []
     plan = pmlkit.bench.Plan(["digit-strips:100"], ["mine:NeighbourVote", "MLkNN"], noise=[0.5], repeats=1)
     summary = pmlkit.bench.run(plan, "results.sqlite")
     assert (summary.n_run, summary.n_failed) == (2, 0)
     for language, block in pages.blocks("extending.md"):
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
+    pages.run_shell("pmlkit fit posts.csv --labels tags --text body -m mine:NeighbourVote -o mine.skops", tmp_path)
     sys.modules.pop("mine", None)
 
 
@@ -106,6 +114,15 @@ def test_every_public_object_is_in_the_reference():
             assert getattr(importlib.import_module(module), name).__doc__, f"{module}.{name}"
 
 
+def test_the_first_change_of_the_contributing_guide_works():
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    test, function = [textwrap.dedent(block) for block in re.findall(r" {3}```python\n(.*?) {3}```", text, re.DOTALL)]
+    names = {**vars(pmlkit.metrics._sets), "np": np, "sklearn": sklearn, "pytest": pytest}
+    exec(compile(function + test, "CONTRIBUTING", "exec"), names)
+    names["test_subset_accuracy_equals_scikit_learn"]()
+    assert names["subset_accuracy"]([[1, 0], [0, 1]], [[1, 1], [0, 1]]) == 0.5
+
+
 def public_objects():
     """Return what docs/api.md lists, as (module, name, object)."""
     text = (DOCS / "api.md").read_text(encoding="utf-8")
@@ -141,7 +158,10 @@ def test_the_reference_has_every_command_and_option():
                 assert f"`{param.opts[0]}`" in text, f"{name} {param.opts[0]}"
 
 
-@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.stem)
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("generated", "gallery")]
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *PAGES], ids=lambda path: path.stem)
 def test_options_and_commands_that_the_pages_name_exist(page):
     known, commands = options_of_commands(), cli_reference.commands()
     for line in page.read_text(encoding="utf-8").splitlines():

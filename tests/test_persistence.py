@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from pmlkit import CandidateClassifier, CandidateLogistic, LabelCleaner, MLkNN
+import pmlkit
+from pmlkit import CandidateClassifier, CandidateLogistic, ClearPML, LabelCleaner, MLkNN
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 from pmlkit.persistence import dumps, load, loads, save
@@ -218,3 +219,38 @@ def test_damaged_bytes_of_a_model_never_crash(model, oracle):
                 archive.writestr(member, stored)
         with contextlib.suppress(DataError, ValueError, AttributeError, IndexError, TypeError):
             loads(buffer.getvalue()).decision_function(oracle.X_test)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    rng = np.random.default_rng(0)
+    with (tmp_path / "posts.csv").open("w") as stream:
+        print("body,tags", file=stream)
+        for _ in range(300):
+            words, tags = rng.integers(2000, size=30), rng.integers(6, size=2)
+            print(" ".join(f"w{k}" for k in words), ";".join(f"t{k}" for k in tags), sep=",", file=stream)
+    return pmlkit.open_table(tmp_path / "posts.csv", labels="tags", sep=";", text="body")
+
+
+def test_a_vocabulary_is_one_record_of_a_model_file(texts):
+    model = CandidateLogistic(C=1.0, normalize="unit", n_folds=2).fit(texts)
+    data = dumps(model)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert len(archive.namelist()) < 50
+        assert all(member.compress_type == zipfile.ZIP_DEFLATED for member in archive.infolist())
+    expected = model.decision_function(texts)
+    for copy in (loads(data), pickle.loads(pickle.dumps(model))):
+        again = pmlkit.open_table(texts.path, labels="tags", sep=";", like=copy)
+        assert (copy.decision_function(again) == expected).all()
+    assert model.table_reader_.vectorizer.transformers_[0][1].vocabulary_  # writing left the model as it was
+
+
+def test_large_coefficients_are_written_in_single_precision(monkeypatch, oracle):
+    model = ClearPML().fit(oracle.X, oracle.Y)
+    monkeypatch.setattr("pmlkit.methods.base._LARGE_MATRIX", 10)
+    copy = loads(dumps(model))
+    assert copy.dual_coef_.dtype == np.float32
+    assert model.dual_coef_.dtype == np.float64
+    expected = model.decision_function(oracle.X_test)
+    np.testing.assert_allclose(copy.decision_function(oracle.X_test), expected, atol=1e-5)
+    assert pickle.loads(pickle.dumps(model)).dual_coef_.dtype == np.float64

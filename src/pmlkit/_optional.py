@@ -11,6 +11,7 @@ __all__ = ["MissingDependencyError", "optional_import"]
 _EXTRAS = {
     "pyarrow": ("parquet", "pyarrow", "Parquet files need"),
     "PIL": ("images", "Pillow", "Image files need"),
+    "dask": ("dask", "Dask", "Blocks of Dask need"),
     "distributed": ("dask", "Dask", "Running on a cluster needs"),
     "cleanlab": ("cleanlab", "cleanlab", "CleanlabFilter needs"),
     "starlette": ("review", "starlette", "The review page needs"),

@@ -23,7 +23,8 @@ def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> No
     """Write a fitted model to a file, completely or not at all.
 
     Left out is what only training needs: callbacks, ``out_of_fold_scores_``, and the ``result_`` of a
-    :class:`~pmlkit.cleaning.LabelCleaner`.
+    :class:`~pmlkit.cleaning.LabelCleaner`. Matrices of more than 250,000 coefficients are written in single precision,
+    which changes scores by about one part in ten million.
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ def dumps(model: Any) -> bytes:
     """
     token = writing_model_file.set(True)
     try:
-        data: bytes = skops.io.dumps(model)
+        # Level 1: numbers hardly compress, and names compress well at any level.
+        data: bytes = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     finally:
         writing_model_file.reset(token)
     return data

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmlkit._metric_info import FIVE
-from pmlkit.cli.metric_tables import comparison
-from pmlkit.cli.output import emit, number, printable
+from pmlkit.cli.output import comparison, emit, number, printable
 from pmlkit.data import PMLDataset, write
 
 NAMES = ["[red]x[/red]", "\x1b[31mred\x1b[0m", "a\nb\rc", "[/]", ":smile:", "\u202eabc", "\x9b2J"]

@@ -52,11 +52,9 @@ def test_the_same_bytes_every_time(tmp_path):
 def test_unknown_options_are_named_and_the_known_listed(tmp_path):
     write(DATA, tmp_path / "a.npz")
     write(DATA, tmp_path / "a.svm")
-    with pytest.raises(ValueError, match="reading npz has no option 'labels'; there are none"):
+    with pytest.raises(ValueError, match="npz.*'labels'"):
         read(tmp_path / "a.npz", labels=3)
-    with pytest.raises(
-        ValueError, match="reading libsvm has no option 'label'; known are zero_based, n_features, n_labels"
-    ):
+    with pytest.raises(ValueError, match="libsvm.*'label'.*zero_based, n_features, n_labels"):
         read(tmp_path / "a.svm", label=3)
     with pytest.raises(ValueError, match="writing csv has no option 'sep'"):
         write(DATA, tmp_path / "b.csv", sep=";")

@@ -156,7 +156,7 @@ def test_texts_are_to_be_split(tags, words):
 def test_names_fix_the_columns():
     labels = read_labels([["b"], ["a"]], names=["c", "b", "a"])
     assert labels.indicator.toarray().tolist() == [[0, 1, 0], [0, 0, 1]]
-    with pytest.raises(DataError, match="the label 'b', which is not among the 1 known names"):
+    with pytest.raises(DataError, match="'b'.*1 known"):
         read_labels([["b"], ["a"]], names=["a"])
 
 
@@ -176,7 +176,7 @@ def test_top_k_in_names_and_scores(oracle):
         order = sorted(range(6), key=lambda k: (-scores[i, k], k))[:3]
         assert list(names[i]) == [f"label_{k}" for k in order]
         assert list(best[i]) == [scores[i, k] for k in order]
-    with pytest.raises(ValueError, match="k must be a whole number from 1 to the number of labels, 6, got 7"):
+    with pytest.raises(ValueError, match="^k .*6, got 7"):
         model.predict_top_k(oracle.X_test, 7)
     with pytest.raises(ValueError, match="1-D y"):
         MLkNN().fit(oracle.X, oracle.Y[:, 0]).predict_top_k(oracle.X_test, 1)

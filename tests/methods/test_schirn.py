@@ -54,7 +54,7 @@ def test_singular_values_are_raised_and_zeros_stay():
 
 
 def test_an_iteration_that_runs_away_is_stopped_and_said(oracle):
-    with pytest.warns(PMLWarning, match="Schirn stopped after .* of 100 rounds because its predictions grew"):
+    with pytest.warns(PMLWarning, match="Schirn.*100 rounds.*grew"):
         model = Schirn(lam=1e4).fit(oracle.X, oracle.Y)
     assert np.isfinite(model.decision_function(oracle.X_test)).all()
 

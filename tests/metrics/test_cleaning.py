@@ -149,7 +149,7 @@ def test_bad_budget(budget):
 
 
 def test_budget_above_the_candidates():
-    with pytest.raises(ValueError, match=r"^budget is 5 cells, but there are only 4 candidates. Use a share"):
+    with pytest.raises(ValueError, match="^budget.*5 cells.*4 candidates"):
         precision_at(TRUTH, CANDIDATES, CONFIDENCE, 5)
 
 
@@ -177,9 +177,9 @@ def test_nothing_to_tell_apart_is_nan_with_a_reason(truth, candidates, reason):
 
 
 def test_bad_tables():
-    with pytest.raises(DataError, match=r"^y_true and candidates must have the same shape, got 2 x 3 and 2 x 2.$"):
+    with pytest.raises(DataError, match="^y_true and candidates.*2 x 3 and 2 x 2"):
         cleaning_auc(TRUTH, CANDIDATES[:, :2], CONFIDENCE)
-    with pytest.raises(DataError, match=r"^y_true and confidence must have the same shape, got 2 x 3 and 1 x 3.$"):
+    with pytest.raises(DataError, match="^y_true and confidence.*2 x 3 and 1 x 3"):
         cleaning_auc(TRUTH, CANDIDATES, CONFIDENCE[:1])
     with pytest.raises(DataError, match=r"^candidates must be an indicator of 0/1 .* got the value\(s\) 0.1, 0.5, 0.9"):
         cleaning_auc(TRUTH, CONFIDENCE, CONFIDENCE)

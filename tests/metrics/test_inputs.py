@@ -27,13 +27,13 @@ SETS = [hamming_loss, micro_f1, macro_f1]
 
 @pytest.mark.parametrize("measure", RANKING)
 def test_shapes_differ_scores(measure):
-    with pytest.raises(DataError, match=r"^y_true and y_score must have the same shape, got 2 x 3 and 2 x 2.$"):
+    with pytest.raises(DataError, match="^y_true and y_score.*2 x 3 and 2 x 2"):
         measure(TRUTH, SCORES[:, :2])
 
 
 @pytest.mark.parametrize("measure", SETS)
 def test_shapes_differ_predictions(measure):
-    with pytest.raises(DataError, match=r"^y_true and y_pred must have the same shape, got 2 x 3 and 1 x 3.$"):
+    with pytest.raises(DataError, match="^y_true and y_pred.*2 x 3 and 1 x 3"):
         measure(TRUTH, sparse.csr_array(TRUTH[:1]))
 
 
@@ -128,13 +128,13 @@ def test_names_per_row_alone_span_the_labels():
 
 
 def test_names_per_row_that_cannot_be_matched():
-    with pytest.raises(DataError, match=r"y_true holds label names, so the columns of y_score need names, too: pass"):
+    with pytest.raises(DataError, match="y_true.*label names.*y_score"):
         ranking_loss(TAGS, SCORES)
-    with pytest.raises(DataError, match=r"y_true has the label 'sun', which is not among the 2 known names"):
+    with pytest.raises(DataError, match="y_true.*'sun'.*2 known"):
         ranking_loss(TAGS, SCORES[:, :2], label_names=["beach", "sea"])
-    with pytest.raises(DataError, match=r"y_true and y_score must have the same shape, got 2 x 4 and 2 x 3"):
+    with pytest.raises(DataError, match="y_true and y_score.*2 x 4 and 2 x 3"):
         ranking_loss(TAGS, SCORES, label_names=[*NAMES, "snow"])
-    with pytest.raises(DataError, match=r"label_names must name the 3 columns, got 2 names"):
+    with pytest.raises(DataError, match="label_names.*3 columns.*2 names"):
         ranking_loss(TRUTH, SCORES, label_names=["beach", "sea"])
     with pytest.raises(DataError, match=r"holds collections of int, but label names must be strings"):
         ranking_loss([[1], [0, 2]], SCORES)
@@ -154,18 +154,18 @@ def test_sparse_scores():
 
 @pytest.mark.parametrize("measure", RANKING + SETS)
 def test_unknown_convention(measure):
-    with pytest.raises(ValueError, match=r"^convention must be 'zhang' or 'sklearn', got 'matlab'.$"):
+    with pytest.raises(ValueError, match="^convention.*'zhang'.*'sklearn'.*'matlab'"):
         measure(TRUTH, TRUTH, convention="matlab")
 
 
 @pytest.mark.parametrize("measure", RANKING)
 def test_unknown_ties(measure):
-    with pytest.raises(ValueError, match=r"^ties must be 'zhang', 'pessimistic', 'average' or None .* got 'first'.$"):
+    with pytest.raises(ValueError, match="^ties.*'zhang', 'pessimistic', 'average'.*'first'"):
         measure(TRUTH, SCORES, ties="first")
 
 
 def test_unknown_empty_rows():
-    with pytest.raises(ValueError, match=r"^empty_rows must be 'drop', 'keep' or None .* got 'matlab'.$"):
+    with pytest.raises(ValueError, match="^empty_rows.*'drop', 'keep'.*'matlab'"):
         coverage(TRUTH, SCORES, empty_rows="matlab")
 
 
@@ -174,7 +174,7 @@ def test_label_names_in_another_order(frame):
     labels = ["beach", "sea", "sun"]
     truth = frame(dict(zip(labels, TRUTH.T, strict=True)))
     scores = frame(dict(zip(labels, SCORES.T, strict=True)))
-    with pytest.raises(DataError, match=r"^y_true and y_score have the same label names in a different order. Use "):
+    with pytest.raises(DataError, match="^y_true and y_score.*order"):
         ranking_loss(truth, scores[labels[::-1]])
     # The cure that the sentence names.
     assert ranking_loss(truth, scores[labels[::-1]][list(truth.columns)]) == ranking_loss(TRUTH, SCORES)

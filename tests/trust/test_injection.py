@@ -15,7 +15,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from bench_cells import make_cells
-from pmlkit._spreadsheets import guarded, unguarded
+from pmlkit._words import guarded, unguarded
 from pmlkit.bench.results import means_csv
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.review.outputs import _csv

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from pmlkit._metric_info import METRICS, MetricInfo
-from pmlkit._spreadsheets import guarded
 from pmlkit._typing import FloatArray
+from pmlkit._words import guarded
 
 __all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
 

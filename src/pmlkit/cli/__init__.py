@@ -1,6 +1,6 @@
-"""The command line: parses words, calls the other rooms, prints.
+"""The command line: parses arguments, calls the library, prints.
 
-Heavy imports (scikit-learn, pandas, matplotlib) are made inside the commands that need them, so that help and
+Heavy imports (scikit-learn, pandas) are made inside the commands that need them, so that help and
 completion answer at once.
 """
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pmlkit.cli.audit_command import audit
-from pmlkit.cli.bench_command import bench
+from pmlkit.cli.bench_command import bench, report
 from pmlkit.cli.clean_command import clean
 from pmlkit.cli.data_commands import convert, info, noise
 from pmlkit.cli.demo_command import demo
@@ -14,7 +14,6 @@ from pmlkit.cli.errors import Commands
 from pmlkit.cli.methods_command import methods
 from pmlkit.cli.model_commands import evaluate, fit, predict
 from pmlkit.cli.params import expand
-from pmlkit.cli.report_command import report
 from pmlkit.cli.reproduce_command import reproduce
 from pmlkit.cli.review_command import apply, export, import_answers, review
 
@@ -69,7 +68,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
         _DATA,
         (
             "pmlkit info pmlkit-demo/demo.npz",
-            "pmlkit info posts.csv --labels tags --sep ';' --option id=post_id",
+            "pmlkit info posts.csv --labels tags --sep ';' --id post_id",
             "pmlkit info model.skops",
         ),
     ),

@@ -19,8 +19,7 @@ from pmlkit._words import counted
 from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force, check_shares
+from pmlkit.cli.params import Common, Force, check_output, check_shares
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 
 if TYPE_CHECKING:
@@ -48,11 +47,11 @@ def audit(
     columns: Columns,
     common: Common,
     answers: Annotated[
-        Path, typer.Option(metavar="PATH", help="The answers (.csv); made when absent, gone on with when there.")
+        Path, typer.Option(metavar="PATH", help="The answers (.csv); created if absent, continued if present.")
     ] = Path("answers.csv"),
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="At the end, the table without what may be removed."),
+        typer.Option("--output", "-o", metavar="PATH", help="Write the table without the removable labels at the end."),
     ] = None,
     precision: Annotated[
         float, typer.Option(help="At least this share of what may be removed is wrong.", rich_help_panel=_PROMISE)
@@ -60,17 +59,19 @@ def audit(
     confidence: Annotated[
         float, typer.Option(help="The promise holds with this probability.", rich_help_panel=_PROMISE)
     ] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random draws.", rich_help_panel=_PROMISE)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.", rich_help_panel=_PROMISE)] = 0,
     answer_error: Annotated[
         float, typer.Option(help="Assumed share of mistaken answers.", rich_help_panel=_PROMISE)
     ] = 0.0,
-    who: Annotated[str | None, typer.Option(metavar="NAME", help="Who answers; by default the user.")] = None,
-    min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
+    who: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name stored with the answers; by default the user name.")
+    ] = None,
+    min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
     force: Force = False,
 ) -> None:
-    """Answer questions about labels in the terminal, and learn what may be removed for sure.
+    """Answer questions about labels in the terminal, and learn which labels may safely be removed.
 
-    Every answer is saved at once; stop with q or Ctrl-C and go on later with the same command.
+    Every answer is saved at once; stop with q or Ctrl-C, and continue later with the same command.
     """
     state = answers.with_name(answers.name + ".audit.json")
     check_output(answers, file, *reading.files, *columns.files, force=True)

@@ -1,7 +1,8 @@
-"""The command ``bench``: run methods on data sets, and store the results."""
+"""The commands ``bench`` and ``report``: run methods on data sets, store the results, and summarise them."""
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,15 +10,17 @@ import typer
 
 from pmlkit._words import letters
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, say
-from pmlkit.cli.params import Common, literal
+from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, printable_lines, say
+from pmlkit.cli.params import Common, Force, check_output, literal, look_here_for_modules
+from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.bench import Plan, RunSummary
 
-__all__ = ["bench"]
+__all__ = ["bench", "report"]
 
-_PLAN, _RUN = "What to run", "How to run it"
+_plan_option = partial(typer.Option, rich_help_panel="What to run")
+_run_option = partial(typer.Option, rich_help_panel="How to run it")
 _SHOWN_REASONS = 10
 
 
@@ -26,102 +29,75 @@ def bench(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]",
-            help="A plan in TOML, instead of options; see docs/bench.md.",
-            show_default=False,
+            metavar="[PLAN]", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
         ),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--data",
             "-d",
             metavar="NAMES",
             help="Data sets: names of files in $PMLKIT_DATA, paths, or digit-strips (embedded).",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--methods",
             "-m",
             metavar="NAMES",
             help="Names listed by `pmlkit methods`; module:Class for a class of your own. \\[default: all]",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(
+        _plan_option(
             "--param",
             "-p",
             metavar="METHOD.KEY=VALUES",
             help="A parameter of a method; several values, separated by commas, make a grid.",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(
+        _plan_option(
             metavar="RATIOS",
             help="False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]",
-            rich_help_panel=_PLAN,
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]", rich_help_panel=_PLAN
-        ),
+        _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]"),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Random splits of each data set. \\[default: 10]", rich_help_panel=_PLAN),
+        _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]"),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Random seed. \\[default: 0]", rich_help_panel=_PLAN)
-    ] = None,
+    seed: Annotated[int | None, _plan_option(metavar="S", help="Random seed. \\[default: 0]")] = None,
     tune: Annotated[
         bool,
-        typer.Option(
-            "--tune",
-            metavar="",
-            help="Tune over the values of --param on the training rows, scored on the candidates.",
-            rich_help_panel=_PLAN,
+        _plan_option(
+            "--tune", metavar="", help="Tune over the values of --param on the training rows, scored on the candidates."
         ),
     ] = False,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="The store; what it has is not run again.",
-            rich_help_panel=_RUN,
-        ),
+        _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again."),
     ] = Path("results.sqlite"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", metavar="N", help="Number of processes.", min=1, rich_help_panel=_RUN)
-    ] = 1,
+    jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
     dask: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.", rich_help_panel=_RUN),
+        _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local."),
     ] = None,
-    max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Time limit per cell.", rich_help_panel=_RUN)
-    ] = 3600.0,
+    max_seconds: Annotated[float, _run_option(metavar="S", help="Time limit per cell.")] = 3600.0,
     max_mb: Annotated[
         float | None,
-        typer.Option(
-            metavar="MB",
-            help="Memory limit per cell. \\[default: an equal share of the machine's per job]",
-            rich_help_panel=_RUN,
-        ),
+        _run_option(metavar="MB", help="Memory limit per cell. \\[default: an equal share of the machine's per job]"),
     ] = None,
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed", metavar="", help="Run cells again that failed before.", rich_help_panel=_RUN),
+        _run_option("--retry-failed", metavar="", help="Run cells again that failed before."),
     ] = False,
 ) -> None:
     """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
@@ -134,8 +110,7 @@ def bench(
     words: dict[str, Any] = {"data": data, "methods": methods, "param": param, "noise": noise, "kind": kind}
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
     given = {key: value for key, value in words.items() if value is not None}
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for module:Class
+    look_here_for_modules()
     try:
         chosen = _plan(plan, given, out)
         summary = run(
@@ -241,3 +216,69 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
             f"{summary.n_failed:,} cells failed; --retry-failed runs them again.",
         )
     emit({key.replace(" ", "_"): value for key, value in facts.items()}, *shown, as_json=common.json)
+
+
+def report(
+    common: Common,
+    store: Annotated[
+        Path, typer.Argument(metavar="STORE", help="SQLite file that `pmlkit bench` wrote.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="File to write. \\[default: report.html; with --latex or --csv, standard output]",
+            show_default=False,
+        ),
+    ] = None,
+    latex: Annotated[
+        bool, typer.Option("--latex", metavar="", help="LaTeX tables (booktabs) instead of the page.")
+    ] = False,
+    csv: Annotated[
+        bool,
+        typer.Option(
+            "--csv",
+            metavar="",
+            help="Means and standard deviations, without times: two runs of one plan give the same bytes.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="Method to compare the others with. \\[default: the best]", show_default=False
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the page.")] = "Benchmark report",
+    force: Force = False,
+) -> None:
+    """Report the results of a benchmark: one page with tables, tests and charts that opens without a network."""
+    if latex and csv:
+        raise Misuse("--latex and --csv are two different outputs: ask for one at a time.")
+    target = output if output is not None or latex or csv else Path("report.html")
+    if target is not None:
+        check_output(target, store, force=force)
+    from pmlkit import bench
+
+    try:
+        made = bench.report(
+            store, format="csv" if csv else "latex" if latex else "html", reference=against, title=title
+        )
+    except DataError:
+        raise
+    except ValueError as error:
+        raise Misuse(str(error)) from error
+    if target is None:
+        typer.echo(printable_lines(made.text) if sys.stdout.isatty() else made.text, nl=False)
+        return
+    made.write(target, force=force)
+    facts: dict[str, object] = {"written": target, "cells": made.n_cells}
+    if made.summary is not None:
+        facts |= {
+            "cases": len(made.summary.cases),
+            "methods": len(made.summary.methods),
+            f"best by {made.summary.main.metric.name}": made.summary.methods[0],
+            "failed": sum(cost.n_failed for cost in made.summary.costs),
+        }
+    emit({key.replace(" ", "_"): value for key, value in facts.items()}, fact_table(facts), as_json=common.json)

@@ -12,13 +12,10 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import replacing, together
-from pmlkit._spreadsheets import guarded
-from pmlkit._words import counted
+from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.models import MethodParams, build_model, follow
 from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, Jobs, MethodParams, build_model, check_output, follow, limit_jobs
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
@@ -79,26 +76,37 @@ def clean(
         bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; write no cleaned table.")
     ] = False,
     precision: Annotated[
-        float, typer.Option(help="Remove only as much as is wrong with this estimated precision, above 0, up to 1.")
+        float,
+        typer.Option(
+            help="Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."
+        ),
     ] = 0.9,
     may_empty_rows: Annotated[
         bool, typer.Option("--may-empty-rows", metavar="", help="Allow a row to lose all of its labels.")
     ] = False,
     merge_labels: Annotated[
         bool,
-        typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
+        typer.Option(
+            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
+        ),
     ] = False,
-    min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
+    min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
     method: Annotated[
-        str, typer.Option("--method", "-m", metavar="NAME", help="What judges: auto, or a method.")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            help="The method that judges the labels, see `pmlkit methods`; auto: ClearPML.",
+        ),
     ] = "auto",
     param: MethodParams = None,
     pred_probs: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Out-of-sample probabilities of a model of your own (.npy, .npz, Parquet), one column per label: as "
-            "the label columns, sets by name, or any order with named columns. They judge instead of a method.",
+            help="Out-of-sample probabilities of your own model (.npy, .npz, Parquet), used instead of a method. One "
+            "column per label: in the order of the label columns, of the sorted names of label sets, or named.",
         ),
     ] = None,
     every_row_has_a_label: Annotated[
@@ -108,9 +116,11 @@ def clean(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Answers (.csv: row or id, label, answer): wrong ones go, right ones stay, others learn.",
+            help="Answers of a person (.csv: row or id, label, answer): labels called wrong are removed, labels called "
+            "right are kept, and the estimates use both.",
         ),
     ] = None,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
@@ -132,6 +142,7 @@ def clean(
     if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
         raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
     judge: Any = "auto" if method == "auto" else build_model(method, param)
+    limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
@@ -191,7 +202,7 @@ def find_suspects(
     from pmlkit.cleaning.result import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
-        table.X  # noqa: B018  shown apart, because it takes its time
+        table.X  # noqa: B018  a step of its own in the progress display
     with Watch("looking for wrong labels") as watch:
         try:
             result = judge(

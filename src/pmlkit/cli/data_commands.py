@@ -8,10 +8,8 @@ from rich.text import Text
 
 from pmlkit._words import did_you_mean
 from pmlkit.cli.errors import Misuse, spell
-from pmlkit.cli.models import load_model
 from pmlkit.cli.output import emit, fact_table, heading, number, plain_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, check_output, load_model
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import FORMAT_NAMES, Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
@@ -30,7 +28,9 @@ _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 OutputFile = Annotated[
     Path,
     typer.Argument(
-        metavar="OUT", help="Where to write; the ending says in which format (.npz keeps all).", show_default=False
+        metavar="OUT",
+        help="The file to write; its ending selects the format (.npz keeps everything).",
+        show_default=False,
     ),
 ]
 

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from pmlkit._files import check_target, replacing
 from pmlkit._metric_info import CLEANING, FIVE, PRECISION_AT
-from pmlkit.cli.metric_tables import comparison
-from pmlkit.cli.output import OUT, emit, heading, plain_table
+from pmlkit.cli.output import OUT, comparison, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.cli.progress import Watch
 from pmlkit.exceptions import DataError

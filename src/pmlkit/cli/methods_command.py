@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit.cli.models import find_method
 from pmlkit.cli.output import emit, plain_table, printable
-from pmlkit.cli.params import Common
+from pmlkit.cli.params import Common, find_method
 
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML
@@ -69,7 +68,7 @@ def _show_one(method: "type[BasePML]", common: Common) -> None:
 
 
 def _prose(doc: str) -> str:
-    """Return what stands before the first section, without formulas."""
+    """Return the text before the first section, without formulas."""
     first = _SECTION.search(doc)
     prose = doc[: first.start()] if first else doc
     prose = _FORMULA.sub(".\n\n", prose)

@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pmlkit._files import replacing
-from pmlkit._spreadsheets import guarded
-from pmlkit._words import counted
+from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
-from pmlkit.cli.metric_tables import listing
-from pmlkit.cli.models import MethodName, MethodParams, ModelFile, build_model, follow, load_model
-from pmlkit.cli.output import emit, fact_table, heading, printable, quoted, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quoted, say
+from pmlkit.cli.params import (
+    Common,
+    Force,
+    Jobs,
+    MethodName,
+    MethodParams,
+    ModelFile,
+    build_model,
+    check_output,
+    follow,
+    limit_jobs,
+    load_model,
+)
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load, open_table
 from pmlkit.exceptions import DataError
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "fit", "predict"]
 
 _BLOCK_ROWS = 2**14
-_MANY_EMPTY = 0.1  # share of rows without any predicted label from which it is said
+_MANY_EMPTY = 0.1  # share of rows without any predicted label above which a note is printed
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,11 @@ def fit(
     param: MethodParams = None,
     merge_labels: Annotated[
         bool,
-        typer.Option("--merge-labels", metavar="", help="Take names that differ in case, blanks or hyphens for one."),
+        typer.Option(
+            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
+        ),
     ] = False,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
     """Learn a model from the candidate labels of a data set, or of a table of texts, categories and numbers."""
@@ -70,6 +81,7 @@ def fit(
     from pmlkit.persistence import save
 
     model = build_model(method, param)
+    limit_jobs(jobs, model)
     check_output(output, file, *reading.files, *columns.files, force=force)
     source = load(file, reading, columns, merge_labels=merge_labels)
     features = None
@@ -144,15 +156,16 @@ def predict(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, a line each."),
+        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, one per line."),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Give the labels whose score reaches this, instead of the model's own choice."),
+        typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
     ] = None,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
-    """Give every row of a file its labels, or the labels' scores.
+    """Predict the labels of every row of a file, or the labels' scores.
 
     New rows need no labels: of a table, the columns that the model was fitted on are taken.
     """
@@ -162,6 +175,7 @@ def predict(
         raise Misuse("--scores writes all scores: leave --top and --threshold out.")
     if output is not None:
         check_output(output, model, file, *reading.files, *columns.files, force=force)
+    limit_jobs(jobs)
     fitted = load_model(model)
     rows = _read_rows(fitted, file, reading, columns)
     names = [str(name) for name in fitted.label_names_]

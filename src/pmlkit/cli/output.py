@@ -3,7 +3,7 @@
 import contextlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._metric_info import F1, FIVE, MetricInfo
 from pmlkit._words import printable
 
 __all__ = [
     "ERR",
     "OUT",
+    "comparison",
     "emit",
     "fact_table",
     "heading",
+    "listing",
     "number",
     "plain_table",
     "printable",
@@ -47,7 +50,7 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a number for people: whole ones with commas, others with three decimals, unknown ones as a dash."""
+    """Format a number: integers with thousands separators, others with three decimals, unknown ones as a dash."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
@@ -56,7 +59,7 @@ def number(value: Any) -> str:
 def say(kind: str, text: object) -> None:
     """Print one line on stderr, such as ``error: there is no file 'x'.``"""
     style = {"error": "bold red", "warning": "bold yellow"}.get(kind, "bold")
-    with contextlib.suppress(OSError):  # where nobody can be told, the work still goes on
+    with contextlib.suppress(OSError):  # stderr may be closed: the work continues
         ERR.print(Text.assemble((f"{kind}:", style), " ", printable(text)), soft_wrap=True)
 
 
@@ -110,3 +113,35 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value) if isinstance(value, Path) else repr(value)
+
+
+def comparison(results: Mapping[str, Mapping[str, float]], metrics: Sequence[MetricInfo]) -> Table:
+    """Return a table of methods by metrics, the best value of each in bold.
+
+    `metrics`: the columns.
+    """
+    table = plain_table(
+        "method", *(f"{metric.short} {metric.arrow}" for metric in metrics), right=range(1, len(metrics) + 1)
+    )
+    for name, found in results.items():
+        cells = [
+            Text(number(found[metric.key]), style="bold green" if _is_best(metric, found, results) else "")
+            for metric in metrics
+        ]
+        table.add_row(Text(printable(name)), *cells)
+    return table
+
+
+def _is_best(metric: MetricInfo, found: Mapping[str, float], results: Mapping[str, Mapping[str, float]]) -> bool:
+    """Tell whether no method is better by what is shown, three decimals."""
+    known = [round(other[metric.key], 3) for other in results.values() if not math.isnan(other[metric.key])]
+    best = (min if metric.lower_is_better else max)(known, default=None)
+    return round(found[metric.key], 3) == best
+
+
+def listing(found: Mapping[str, float]) -> Table:
+    """Return the five metrics and both F1 one below the other."""
+    table = plain_table("metric", "value", right=(1,))
+    for metric in (*FIVE, *F1):
+        table.add_row(Text(f"{metric.name} {metric.arrow}"), Text(number(found[metric.key])))
+    return table

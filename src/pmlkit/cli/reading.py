@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT_NAMES", "Columns", "InputFile", "Reading", "load", "open_table"]
 
-_READING, _FEATURES = "Reading the file", "Features of a table"
+_reading_option = partial(typer.Option, rich_help_panel="Reading the file")
+_feature_option = partial(typer.Option, rich_help_panel="Features of a table")
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
 # How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
 COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
@@ -46,45 +48,38 @@ class Reading:
 
     format: Annotated[
         str | None,
-        typer.Option(
+        _reading_option(
             metavar="NAME",
-            help=f"{', '.join(FORMAT_NAMES)}; by default told from the file. .gz and .bz2 are unpacked.",
-            rich_help_panel=_READING,
+            help=f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
             autocompletion=_complete_format,
         ),
     ] = None
     labels: Annotated[
         list[str] | None,
-        typer.Option(
+        _reading_option(
             metavar="NAMES",
-            help="The label columns: names with commas between, a pattern ('tag_*'), @names.txt (one per line), or "
-            "the one column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
-            rich_help_panel=_READING,
+            help="The label columns: comma-separated names, a pattern ('tag_*'), @names.txt (one per line), or the one "
+            "column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
         ),
     ] = None
     sep: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Between the labels of a set; by default found out.", rich_help_panel=_READING
-        ),
+        _reading_option(metavar="TEXT", help="Separator of the labels in a cell, such as ';'; by default detected."),
     ] = None
     id: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The column that names the rows; by default one that is called id or the like.",
-            rich_help_panel=_READING,
+        _reading_option(
+            metavar="COLUMN", help="The column that identifies the rows; by default one that is called id or similar."
         ),
     ] = None
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        _reading_option(
             metavar="KEY=VALUE",
-            help="More, as often as needed. Tables: truth, ignore (columns), missing (mean, zero, error), delimiter, "
-            "encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
-            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how much "
-            "memory a compressed file may take; by default 256 MiB or 200 times its size).",
-            rich_help_panel=_READING,
+            help="Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), "
+            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; "
+            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how "
+            "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
         ),
     ] = None
 
@@ -124,39 +119,36 @@ class Columns:
 
     text: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAMES", help="Columns of text; they become TF-IDF.", rich_help_panel=_FEATURES),
+        _feature_option(metavar="NAMES", help="Columns of text; they become TF-IDF."),
     ] = None
     categories: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAMES", help="Columns of categories; one 0/1 column each.", rich_help_panel=_FEATURES),
+        _feature_option(metavar="NAMES", help="Columns of categories; one 0/1 column each."),
     ] = None
     numbers: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAMES", help="Columns of numbers; they are scaled.", rich_help_panel=_FEATURES),
+        _feature_option(metavar="NAMES", help="Columns of numbers; they are scaled."),
     ] = None
     images: Annotated[
         str | None,
-        typer.Option(
+        _feature_option(
             metavar="COLUMN=DIR",
             help="The column of image file names, and the folder where they are; pixels become features.",
-            rich_help_panel=_FEATURES,
         ),
     ] = None
     embeddings: Annotated[
         Path | None,
-        typer.Option(
+        _feature_option(
             metavar="PATH",
             help="Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.",
-            rich_help_panel=_FEATURES,
         ),
     ] = None
     vectorizer: Annotated[
         list[str] | None,
-        typer.Option(
+        _feature_option(
             metavar="KEY=VALUE",
             help="Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
-            "max_categories; as often as needed.",
-            rich_help_panel=_FEATURES,
+            "max_categories; repeatable.",
         ),
     ] = None
 

@@ -12,8 +12,7 @@ from pmlkit._words import counted
 from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
-from pmlkit.cli.output_paths import check_output
-from pmlkit.cli.params import Common, Force, check_shares
+from pmlkit.cli.params import Common, Force, check_output, check_shares
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 
@@ -53,11 +52,19 @@ def review(
     The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C and go on later with the
     same command.
     """
-    from pmlkit.cleaning.review import open_review
+    from pmlkit._optional import optional_import
+
+    for needed in ("starlette", "uvicorn"):
+        optional_import(needed)
+    from pmlkit.cleaning.review import AnswerStore, open_review
+    from pmlkit.cleaning.review.server import check_port
 
     check_shares(precision=precision, confidence=confidence)
     if answers.exists() and answers.resolve() == file.resolve():
         raise Misuse("--answers is the table itself: choose another file.")
+    if answers.is_file():
+        AnswerStore(answers).close()  # what cannot be used is said before the work begins
+    check_port(host, port)
     table = load(file, reading, columns, keep_table=True)
     result = find_suspects(table, "auto", min_rows)
     server = open_review(
@@ -95,7 +102,7 @@ def apply(
     common: Common,
     force: Force = False,
 ) -> None:
-    """Remove from a table what a review called wrong or certified; every other byte stays as it is."""
+    """Make of a table what a review decided: labels removed, added and merged; every other byte stays as it is."""
     from pmlkit.cleaning.review import apply_review
 
     check_output(output, file, store, *reading.files, *columns.files, force=force)
@@ -106,11 +113,13 @@ def apply(
         write_labels(table, output, applied.Y)
     facts = {
         "answers": applied.n_answers, "called_wrong": applied.n_called_wrong, "certified": applied.n_certified,
-        "promise": applied.promise, "written": [output],
+        "added": len(applied.added), "merged": applied.merged, "promise": applied.promise, "written": [output],
     }  # fmt: skip
     shown = {
         "answers": applied.n_answers,
         "removed": f"{counted(applied.n_called_wrong, 'label')} called wrong, {applied.n_certified:,} more certified",
+        "added": counted(len(applied.added), "label"),
+        "merged": ", ".join(f"{name} → {into}" for name, into in applied.merged.items()) or "no names",
         "promise": applied.promise or "none: nothing was certified",
         "cleaned table": output,
     }

@@ -1,16 +1,23 @@
-"""Checks and comparisons of the parts of a PMLDataset."""
+"""Checks, comparisons and counts of the parts of a PMLDataset."""
 
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import freeze, freeze_csr
+from pmlkit._arrays import freeze, freeze_csr, row_hash
 from pmlkit._typing import CSR, Features
 from pmlkit._validation import MAX_COLUMNS, Media, number_table
 from pmlkit.exceptions import DataError
 
-__all__ = ["as_features", "refuse_not_subset", "same_media", "same_values"]
+__all__ = [
+    "as_features",
+    "count_constant_features",
+    "count_duplicate_rows",
+    "refuse_not_subset",
+    "same_media",
+    "same_values",
+]
 
 
 def as_features(X: Any) -> Features:
@@ -79,3 +86,22 @@ def refuse_not_subset(truth: CSR, candidates: CSR) -> None:
             f"Every true label must be a candidate, but {outside.nnz} cell(s) of truth are not in Y, "
             f"the first in row {row}, label {label}."
         )
+
+
+def count_duplicate_rows(X: Features) -> int:
+    """Return how many rows repeat an earlier row (by a 64-bit hash of the row)."""
+    if X.shape[1] == 0:
+        return 0
+    return int(X.shape[0] - len(np.unique(row_hash(X))))
+
+
+def count_constant_features(X: Features) -> int:
+    """Return how many columns hold one value only; needs no memory for columns without stored values."""
+    n_samples, n_features = X.shape
+    if not sparse.issparse(X):
+        return int((X.min(axis=0) == X.max(axis=0)).sum()) if n_features else 0
+    used, counts = np.unique(X.indices, return_counts=True)
+    full = used[counts == n_samples]
+    # A column with values in some rows only is not constant; one with values in all may be.
+    values = X[:, full].data.reshape(n_samples, len(full))
+    return int(n_features - len(used) + (values.min(axis=0) == values.max(axis=0)).sum())

@@ -7,12 +7,18 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from pmlkit._html import fact_table
 from pmlkit._labels import as_indicator, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
 from pmlkit._validation import Media, as_ids, as_media, as_names, frame_names
-from pmlkit.data._checks import as_features, refuse_not_subset, same_media, same_values
-from pmlkit.data._summary import count_constant_features, count_duplicate_rows
+from pmlkit._words import fact_table
+from pmlkit.data._checks import (
+    as_features,
+    count_constant_features,
+    count_duplicate_rows,
+    refuse_not_subset,
+    same_media,
+    same_values,
+)
 from pmlkit.data.noise import NoiseKind, Rounding, add_noise
 from pmlkit.exceptions import DataError
 

@@ -4,6 +4,7 @@ A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and
 functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
 """
 
+import copy
 import logging
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection
@@ -20,15 +21,24 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._warnings import one_of_each_warning
-from pmlkit.methods import labels
+from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
+from pmlkit.methods import in_blocks, labels
 from pmlkit.methods.calibration import calibrated, fit_curve
+from pmlkit.methods.in_blocks import LearnedBlocks
 from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = ["BasePML", "Learned", "labelled_rows", "model_file_state", "writing_model_file"]
+__all__ = [
+    "BasePML",
+    "Learned",
+    "LearnedBlocks",
+    "labelled_rows",
+    "model_file_state",
+    "writing_model_file",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +47,13 @@ writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=
 
 _NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
 
+_SINGLE_PRECISION = {"coef_", "coef_factors_", "dual_coef_"}
+_LARGE_MATRIX = 250_000
+"""Cells beyond which coefficients are written to model files in single precision."""
+
+_TOP_CELLS = 16_000_000
+"""Scores that are in memory at a time while the best labels are sought."""
+
 _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 """From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
 
@@ -44,6 +61,14 @@ _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
     """Return the state of an estimator, for a model file without the attributes that only training needs."""
     return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
+
+
+def _shortened(value: Any) -> Any:
+    """Return large matrices of numbers in single precision."""
+    if isinstance(value, tuple):
+        return tuple(_shortened(part) for part in value)
+    large = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > _LARGE_MATRIX
+    return value.astype(np.float32) if large else value
 
 
 @dataclass(frozen=True)
@@ -61,6 +86,8 @@ class Learned:
         The trace of what the method minimises.
     n_iter : int, optional
         How many iterations it took.
+    rows : array, optional
+        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
 
     Examples
     --------
@@ -75,6 +102,8 @@ class Learned:
     scores: FloatArray
     objective: FloatArray | None = None
     n_iter: int | None = None
+    rows: IntArray | None = None
+    sample: tuple[FloatArray, CSR, FloatArray] | None = None
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -126,6 +155,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _many_small_products: ClassVar[bool] = True
     """Whether fits to few rows are quicker with one thread of linear algebra, because it is many small steps."""
 
+    _fits_blocks: ClassVar[bool] = False
+    """Whether the method has ``_fit_blocks``, and so learns from data that is larger than memory."""
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {"threshold": THRESHOLD_CONSTRAINT}
 
     def __sklearn_tags__(self) -> Any:
@@ -168,6 +200,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
+        if self._takes_blocks(X):
+            self._fit_row_blocks(X, y, sample_weight, verified)
+            return
         table = X if y is None and is_table(X) else None
         if table is not None:
             X, y = table.X, table.Y
@@ -213,34 +248,87 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         # Same pattern as Y: rows that were left out have no candidates.
         self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
         has_candidates = labelled_rows(Y_used)
-        rule = fit_threshold(
-            self.threshold,
-            learned.scores[has_candidates],
-            Y_used[has_candidates],
-            learned.confidence,
-            natural_cut=0.0 if self._paired else self._natural_cut,
-            weight=options["sample_weight"][has_candidates] if sample_weight is not None else None,
-        )
-        self._curve = (1.0, 0.0)
-        if self._calibrates and Y.shape[1] > 1:
-            self._curve = fit_curve(learned.scores[has_candidates], Y_used[has_candidates], learned.confidence)
+        weight = options.get("sample_weight")
+        if learned.rows is not None:
+            sample = self.label_confidence_[labelled][learned.rows]
+            scores = learned.scores
+            self._fit_rule((scores, sample, sample.data), None if weight is None else weight[learned.rows])
+        else:
+            scores = learned.scores[has_candidates]
+            self._fit_rule(
+                learned.sample or (scores, Y_used[has_candidates], learned.confidence),
+                None if weight is None else weight[has_candidates],
+            )
         if self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
-            self.out_of_fold_scores_[labelled] = learned.scores[has_candidates]
-        self.training_record_ = training_record(
-            Y_used[has_candidates], learned.scores[has_candidates] if self._cross_fits else None
-        )
+            self.out_of_fold_scores_[labelled] = scores
+        self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
+        self._keep_trace(learned)
+
+    def _fit_row_blocks(self, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
+        """Fit to rows in blocks: what is known of the rows stays in the blocks."""
+        if not self._fits_blocks:
+            raise ValueError(
+                f"{type(self).__name__} learns from data in memory only, not from blocks: compute X and y first."
+            )
+        if sample_weight is not None:
+            raise ValueError("sample_weight is not supported for data in blocks: leave it out.")
+        rows = as_row_blocks(X, y)
+        if rows.Y is None:
+            raise ValueError("y must be given: the candidates to learn from.")
+        if rows.n_labels < 2:
+            raise ValueError("Data in blocks needs at least two labels: a single label is learned in memory.")
+        self.n_features_in_ = rows.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if rows.names_in is not None:
+            self.feature_names_in_ = np.asarray(rows.names_in, dtype=object)
+        self._paired = False
+        progress = Progress(self, self._n_tasks(sparse.csr_array((0, rows.n_labels))), rows, None)
+        options: dict[str, Any] = {} if verified is None else {"verified": verified}
+        with one_blas_thread(when=self._many_small_products and rows.n_rows < _MANY_ROWS):
+            learned = self._fit_blocks(rows, progress, **options)
+        progress.close()
+        self.classes_ = np.arange(rows.n_labels)
+        self.label_names_ = np.asarray(rows.label_names, dtype=object)
+        self.__dict__.pop("table_reader_", None)
+        self._label_format = asdict(rows.label_format)
+        state = rows.engine.map(in_blocks.confidence, rows.Y, learned.confidence, keep=False)
+        self.label_confidence_ = rows.as_array(state, width=rows.n_labels, dtype=np.float64, is_sparse=True)
+        self._fit_rule(learned.sample, None)
+        if self._cross_fits:
+            self.out_of_fold_scores_ = rows.lazy(
+                in_blocks.single_precision, learned.scores, width=rows.n_labels, dtype=np.float32
+            )
+        self.training_record_ = training_record(learned.sample[1], learned.sample[0] if self._cross_fits else None)
+        self._keep_trace(learned)
+        rows.engine.finish()
+
+    def _fit_rule(self, sample: tuple[FloatArray, CSR, FloatArray], weight: FloatArray | None) -> None:
+        """Fit the threshold and the curve of probabilities to scores, candidates and confidences of training rows."""
+        natural_cut = 0.0 if self._paired else self._natural_cut
+        rule = fit_threshold(self.threshold, *sample, natural_cut=natural_cut, weight=weight)
+        self._curve = fit_curve(*sample) if self._calibrates and sample[1].shape[1] > 1 else (1.0, 0.0)
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
+
+    def _keep_trace(self, learned: Learned | LearnedBlocks) -> None:
         if learned.objective is not None:
             self.objective_ = learned.objective
         if learned.n_iter is not None:
             self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
-        return model_file_state(super().__getstate__(), _NOT_IN_MODEL_FILES)
+        state = super().__getstate__()
+        in_memory = sparse.issparse(state.get("label_confidence_"))
+        state = model_file_state(
+            state, _NOT_IN_MODEL_FILES if in_memory else (*_NOT_IN_MODEL_FILES, "label_confidence_")
+        )
+        if writing_model_file.get():
+            for name in _SINGLE_PRECISION & state.keys():
+                state[name] = _shortened(state[name])
+        return state
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> Any:
         """Score every label for every row; higher means more likely.
 
         Parameters
@@ -254,11 +342,13 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
+        if self._takes_blocks(X):
+            return self._of_blocks(X, in_blocks.decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
 
     @available_if(lambda self: self._scores_are_probabilities)
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probability of every label for every row.
 
         Only methods whose scores are probabilities have this function. Methods that estimate which candidates
@@ -276,6 +366,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
         """
         check_is_fitted(self)
+        if self._takes_blocks(X):
+            return self._of_blocks(X, in_blocks.probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
             return np.hstack([1.0 - scores, scores])
@@ -295,6 +387,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             container, or the names per row.
         """
         check_is_fitted(self)
+        if self._takes_blocks(X):
+            return self._of_blocks(X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
         scores = self._scores_checked(X)
         rule = self._rule()
         if self._is_binary:
@@ -326,10 +420,16 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         n_labels = len(self.label_names_)
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
-        scores = self._scores_checked(X)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, : int(k)]
-        names = ranked_names(self.label_names_[best], self._label_format["container"], like=X)
-        return names, np.take_along_axis(scores, best, axis=1)
+        if self._takes_blocks(X):
+            best = self._of_blocks(X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
+            return best, self._of_blocks(X, in_blocks.top, int(k), k=int(k), part=1)
+        rows = self._checked_rows(X)
+        step = max(1, _TOP_CELLS // n_labels)
+        parts = [
+            in_blocks.best_labels(self._own_scores(rows[i : i + step]), int(k)) for i in range(0, rows.shape[0], step)
+        ]
+        best, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return ranked_names(self.label_names_[best], self._label_format["container"], like=X), scores
 
     def card(self) -> str:
         """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
@@ -351,6 +451,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         ...
         """
         check_is_fitted(self)
+        if not sparse.issparse(getattr(self, "label_confidence_", None)):
+            raise ValueError("A model that was fitted to blocks has no card yet: its confidences are not in memory.")
         return card_text(self)
 
     @property
@@ -358,10 +460,34 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         return bool(self._label_format["container"] == "1d")
 
     def _scores_checked(self, X: Any) -> FloatArray:
+        return self._own_scores(self._checked_rows(X))
+
+    def _checked_rows(self, X: Any) -> Features:
         X = X.X if is_table(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = self._scores(moderate(as_csr(X) if sparse.issparse(X) else X))
+        return moderate(as_csr(X) if sparse.issparse(X) else X)
+
+    def _own_scores(self, X: Features) -> FloatArray:
+        scores = self._scores(X)
         return _difference(scores) if self._paired else scores
+
+    def _takes_blocks(self, X: Any) -> bool:
+        """Tell whether X is in blocks; a memory map is an array as well, and joblib hands those to its workers."""
+        return holds_blocks(X) and (self._fits_blocks or not isinstance(X, np.memmap))
+
+    def _of_blocks(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
+        """Return an answer for rows in blocks: computed block by block when it is asked for."""
+        if self._is_binary:
+            raise ValueError("The model was fitted on a 1-D y: compute X first, blocks need several labels.")
+        rows = as_row_blocks(X)
+        if rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} expects {self.n_features_in_}."
+            )
+        model = copy.copy(self)
+        for name in ("label_confidence_", *_NOT_IN_MODEL_FILES):
+            model.__dict__.pop(name, None)
+        return rows.lazy(function, rows.X, width=width, dtype=dtype, model=rows.engine.share(model), **options)
 
     def _rule(self) -> LabelRule:
         return LabelRule(self.threshold_weights_, self.threshold_offset_, self._at_least_one)
@@ -369,6 +495,10 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _n_tasks(self, Y: CSR) -> int:
         """Return how often ``_fit`` calls ``progress.step`` at the most."""
         return 1
+
+    def _fit_blocks(self, rows: RowBlocks, progress: Progress) -> LearnedBlocks:
+        """Learn from rows in blocks; only for methods with ``_fits_blocks``."""
+        raise NotImplementedError
 
     @abstractmethod
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:

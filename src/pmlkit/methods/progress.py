@@ -5,7 +5,7 @@ Methods report each finished task through a :class:`Progress`; callbacks set on 
 of scikit-learn everything here is a no-op.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -19,7 +19,7 @@ except ImportError:  # scikit-learn 1.8
         return method
 
 
-__all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitProgress", "Progress", "with_callbacks"]
 
 
 class Progress:
@@ -49,3 +49,41 @@ class Progress:
         """Report that the fit is done."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._estimator, **self._data)
+
+
+class Counter(Protocol):
+    """Who wants to know how far a fit is."""
+
+    def expect(self, total: int | None) -> Any:
+        """Take in how many steps there are, None if that is unknown."""
+
+    def advance(self) -> Any:
+        """Take in that one more is done."""
+
+
+class FitProgress:
+    """Report the iterations of a fit to somebody who counts; a callback in the sense of scikit-learn 1.9.
+
+    Parameters
+    ----------
+    counter : object
+        With the methods of `Counter`.
+    """
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Start; a fit of one step has no bar, only a clock."""
+        self._counter.expect(context.max_subtasks if context.max_subtasks and context.max_subtasks > 1 else None)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing is to be taken down: the counter belongs to the caller."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing to do: what counts is what is finished."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Count an iteration."""
+        if context.parent is not None:
+            self._counter.advance()

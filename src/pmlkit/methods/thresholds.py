@@ -21,6 +21,8 @@ __all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
 THRESHOLDS = ("cardinality", "at_least_one", "size", "hamming", "f1")
 """The named strategies; a number is a fixed threshold."""
 
+_REGRESSED_LABELS = 4096
+
 THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, None, None, closed="neither")]
 
 
@@ -68,7 +70,7 @@ def fit_threshold(
         - ``"at_least_one"``: the method's own decision threshold; each row gets at least one label;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
           candidates: each training row's best threshold, regressed on its scores; a row may get no
-          label;
+          label; with more than 4,096 labels the mean of the rows' best thresholds;
         - ``"hamming"``: one threshold for all scores, which minimises the expected Hamming loss on the
           training rows if each candidate is true with the probability given by its confidence and
           other labels are false; a row may get no label;
@@ -166,7 +168,8 @@ def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tu
     """Regress each row's best threshold on its scores (minimum-norm least squares).
 
     The candidate thresholds of a row are the midpoints of its sorted scores, 0.1 below the
-    smallest and 0.1 above the largest; the first one with the fewest errors counts.
+    smallest and 0.1 above the largest; the first one with the fewest errors counts. With more labels than
+    `_REGRESSED_LABELS` the regression has a constant only.
     """
     order = np.argsort(scores, axis=1, kind="stable")
     ascending = np.take_along_axis(scores, order, axis=1)
@@ -176,6 +179,8 @@ def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tu
     false = np.hstack([zero, np.cumsum(~relevant[:, ::-1], axis=1)])[:, ::-1]
     cuts = np.hstack([ascending[:, :1] - 0.1, (ascending[:, 1:] + ascending[:, :-1]) / 2, ascending[:, -1:] + 0.1])
     target = np.take_along_axis(cuts, np.argmin(missed + false, axis=1)[:, None], axis=1)[:, 0]
+    if scores.shape[1] > _REGRESSED_LABELS:
+        return np.zeros(scores.shape[1]), float(np.average(target, weights=weight))
     root = np.ones(len(scores)) if weight is None else np.sqrt(weight)
     design = root[:, None] * np.hstack([scores, np.ones_like(zero)])
     solution = np.linalg.lstsq(design, root * target, rcond=None)[0]

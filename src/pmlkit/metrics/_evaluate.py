@@ -1,16 +1,27 @@
-"""All metrics of one set of predictions at once."""
+"""All metrics of one set of predictions at once, and the metrics as scorers of scikit-learn."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
+
+from sklearn.metrics import make_scorer
 
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics._inputs import Convention, Table, Ties, check_convention, check_ties, read_tables
 from pmlkit.metrics._ranked import row_metrics
-from pmlkit.metrics._ranking import has_contrast, mean_over, tie_rule
-from pmlkit.metrics._sets import count_labels
+from pmlkit.metrics._ranking import (
+    average_precision,
+    coverage,
+    has_contrast,
+    mean_over,
+    one_error,
+    ranking_loss,
+    tie_rule,
+)
+from pmlkit.metrics._sets import count_labels, hamming_loss, macro_f1, micro_f1
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "scorer", "scorers"]
 
 _CONTRAST_METRICS = ("ranking_loss", "one_error", "average_precision")
 
@@ -88,3 +99,67 @@ def evaluate(
         "macro_f1": counts.macro_f1() if counts else nan,
         "rows_dropped": int(n_samples - kept.sum()),
     }
+
+
+@dataclass(frozen=True)
+class _Metric:
+    function: Callable[..., float]
+    greater_is_better: bool
+    needs_scores: bool
+
+
+_METRICS = {
+    "hamming_loss": _Metric(hamming_loss, greater_is_better=False, needs_scores=False),
+    "ranking_loss": _Metric(ranking_loss, greater_is_better=False, needs_scores=True),
+    "one_error": _Metric(one_error, greater_is_better=False, needs_scores=True),
+    "coverage": _Metric(coverage, greater_is_better=False, needs_scores=True),
+    "average_precision": _Metric(average_precision, greater_is_better=True, needs_scores=True),
+    "micro_f1": _Metric(micro_f1, greater_is_better=True, needs_scores=False),
+    "macro_f1": _Metric(macro_f1, greater_is_better=True, needs_scores=False),
+}
+
+
+def scorer(name: str, **options: Any) -> Any:
+    """Return a metric as a scikit-learn scorer, where greater is always better: losses come out negative.
+
+    Parameters
+    ----------
+    name : str
+        One of the keys of :data:`scorers`.
+    **options
+        Passed to the metric, for instance ``convention="sklearn"``, or ``label_names=`` for ranking metrics where the
+        true labels are names per row.
+
+    Returns
+    -------
+    scorer
+        A callable ``(estimator, X, y_true) -> float``. Ranking metrics use the estimator's ``decision_function``,
+        or ``predict_proba`` where it has none; the others use ``predict``.
+
+    Examples
+    --------
+    >>> from pmlkit.metrics import scorer
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.multiclass import OneVsRestClassifier
+    >>> X, Y = make_multilabel_classification(random_state=0)
+    >>> search = GridSearchCV(
+    ...     OneVsRestClassifier(LogisticRegression()), {"estimator__C": [0.1, 1.0]}, scoring=scorer("ranking_loss")
+    ... )
+    >>> bool(search.fit(X, Y).best_score_ < 0)
+    True
+    """
+    if name not in _METRICS:
+        raise ValueError(f"name must be one of {', '.join(map(repr, _METRICS))}, got {name!r}.")
+    metric = _METRICS[name]
+    return make_scorer(
+        metric.function,
+        response_method=("decision_function", "predict_proba") if metric.needs_scores else "predict",
+        greater_is_better=metric.greater_is_better,
+        **options,
+    )
+
+
+scorers: dict[str, Any] = {name: scorer(name) for name in _METRICS}
+"""Every metric as a scorer with its default options; the whole dict can be given as ``scoring=``."""

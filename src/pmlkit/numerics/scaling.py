@@ -9,20 +9,29 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from pmlkit._typing import Features, FloatArray
 
-__all__ = ["Normalize", "column_scale", "scaled"]
+__all__ = ["Normalize", "column_moments", "column_scale", "scale_of_moments", "scaled"]
 
 Normalize = Literal["unit", "standard"] | None
 
 
 def column_scale(X: Features, *, sample_weight: FloatArray | None = None) -> FloatArray:
     """Return each column's standard deviation, with 1 for constant columns."""
+    return scale_of_moments(*column_moments(X, sample_weight=sample_weight), X.shape[0])
+
+
+def column_moments(X: Features, *, sample_weight: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Return each column's mean and variance."""
     if sparse.issparse(X):
         mean, variance = mean_variance_axis(X, axis=0, weights=sample_weight)
-    else:
-        mean = np.average(X, axis=0, weights=sample_weight)
-        variance = np.average((X - mean) ** 2, axis=0, weights=sample_weight)
+        return mean, variance
+    mean = np.average(X, axis=0, weights=sample_weight)
+    return mean, np.average((X - mean) ** 2, axis=0, weights=sample_weight)
+
+
+def scale_of_moments(mean: FloatArray, variance: FloatArray, n_rows: int) -> FloatArray:
+    """Return standard deviations, with 1 for constant columns."""
     # A constant column has a variance of rounding noise: dividing by it would amplify that noise.
-    noise = X.shape[0] * np.finfo(variance.dtype).eps
+    noise = n_rows * np.finfo(variance.dtype).eps
     constant = variance <= noise * variance + (noise * mean) ** 2
     return np.where(constant, 1.0, np.sqrt(variance)).astype(variance.dtype, copy=False)
 

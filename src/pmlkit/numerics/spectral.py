@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _NULL = 20 * float(np.finfo(np.float64).eps)
-"""Times the size of a matrix: eigenvalues below this share of the largest cannot be told from rounding."""
+"""Times the size of a matrix: eigenvalues below this share of the largest are rounding errors."""
 _MAX_SIDE = 15_000
 """Largest Gram matrix that is formed (1.8 GB)."""
 _MAX_CENTERED_SIDE = 2500

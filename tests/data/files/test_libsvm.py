@@ -50,9 +50,9 @@ def test_where_features_start(save):
 def test_sizes_by_option(save):
     data = read(save("0 1:1"), n_features=7, n_labels=3)
     assert (data.n_features, data.n_labels) == (7, 3)
-    with pytest.raises(DataError, match="n_features=1 was passed, but a feature number 4"):
+    with pytest.raises(DataError, match="n_features=1.*number 4"):
         read(save("0 5:1"), n_features=1)
-    with pytest.raises(DataError, match="n_labels=2 was passed, but a label number 2"):
+    with pytest.raises(DataError, match="n_labels=2.*number 2"):
         read(save("2 5:1"), n_labels=2)
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.io import savemat
 
 from pmlkit.data import read
-from pmlkit.data.files.mat5 import list_variables
+from pmlkit.data.files.mat import list_variables
 from pmlkit.exceptions import DataError
 
 X = np.array([[0.5, 1, 2], [3, 4, 5], [6, 7, 8], [9, 1, 1]])
@@ -44,7 +44,7 @@ def test_names(save):
     assert (data.truth != data.Y).nnz == 0
     assert read(save(Data=X, TARGET=TRUTH, partial_target=Y)).describe()["false_candidates"] == 1
     odd = save(foo=X, bar=Y, baz=TRUTH)
-    with pytest.raises(DataError, match="no matrix of features is recognised by its name among 'bar', 'baz', 'foo'"):
+    with pytest.raises(DataError, match="features.*'bar', 'baz', 'foo'"):
         read(odd)
     with pytest.raises(DataError, match="no matrix of labels"):
         read(odd, data="foo")
@@ -157,7 +157,7 @@ def _patched(path, old, new, count=1):
 
 def test_false_claims_of_size_are_found_out(save):
     path = _patched(save(False, data=X, target=TRUTH), struct.pack("<ii", 4, 3), struct.pack("<ii", 40_000, 30_000))
-    with pytest.raises(DataError, match="'data' claims 40000 x 30000 values, but 12 are there"):
+    with pytest.raises(DataError, match="'data'.*40000 x 30000.*12"):
         read(path)
     packed = sparse.csc_array(np.eye(4, 3))
     path = _patched(save(False, data=packed, target=TRUTH), struct.pack("<ii", 4, 3), struct.pack("<ii", 2**31 - 1, 3))
@@ -171,10 +171,10 @@ def test_false_claims_of_size_are_found_out(save):
     path = _patched(
         save(False, data=packed, target=TRUTH), struct.pack("<4i", 0, 1, 2, 3), struct.pack("<4i", 0, 2, 1, 3)
     )
-    with pytest.raises(DataError, match="columns of the sparse matrix 'data' are damaged"):
+    with pytest.raises(DataError, match="columns.*'data'"):
         read(path)
     path = _patched(save(False, data=packed, target=TRUTH), struct.pack("<3i", 0, 1, 2), struct.pack("<3i", 0, 77, 2))
-    with pytest.raises(DataError, match="rows of the sparse matrix 'data' are damaged"):
+    with pytest.raises(DataError, match="rows.*'data'"):
         read(path)
 
 

@@ -192,15 +192,34 @@ def test_tables_that_pmlkit_wrote_need_no_option(tmp_path):
     assert table.to_dataset() == data
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "labels", "Y", "written"),
+    [
+        ("a.csv", "x,tags\r\n1,a; b\r\n2,\r\n3,b\r\n", "tags", [[0, 1], [1, 1], [1, 1]],
+         "x,tags\r\n1,b\r\n2,a; b\r\n3,b; a\r\n"),
+        ("b.csv", "x,tags\n1,['a']\n2,[]\n3,['b']\n4,\n", "tags", [[1, 1], [1, 0], [0, 1], [0, 1]],
+         "x,tags\n1,\"['a', 'b']\"\n2,['a']\n3,['b']\n4,['b']\n"),
+        ("c.csv", "x,t_a,t_b\n1,1,0\n2,no,YES\n3,true, false\n", "t_*", [[0, 1], [1, 1], [1, 1]],
+         "x,t_a,t_b\n1,0,1\n2,yes,YES\n3,true, true\n"),
+        ("d.jsonl", '{"x":1,"tags":["a","b"]}\n{"x":2, "tags": null}\n', "tags", [[0, 1], [1, 0]],
+         '{"x":1,"tags":["b"]}\n{"x":2, "tags": ["a"]}\n'),
+        ("e.jsonl", '{"x":1,"t_a":true,"t_b":0}\n{"x":2,"t_a":false,"t_b":1}\n', "t_*", [[1, 1], [1, 0]],
+         '{"x":1,"t_a":true,"t_b":1}\n{"x":2,"t_a":true,"t_b":0}\n'),
+    ],
+)  # fmt: skip
+def test_labels_are_added_in_the_style_of_the_table(tmp_path, name, text, labels, Y, written):
+    (tmp_path / name).write_bytes(text.encode())
+    pmlkit.open_table(tmp_path / name, labels=labels).write(tmp_path / f"new-{name}", Y)
+    assert (tmp_path / f"new-{name}").read_bytes().decode() == written
+
+
 def test_what_cannot_be_written(posts_csv, tmp_path):
     table = pmlkit.open_table(posts_csv, labels="tags", text="body")
     before = posts_csv.read_bytes()
     more = table.Y.toarray()
-    more[0] = 1
     for path, Y, said in (
         (posts_csv, None, "never overwritten"),
         (tmp_path / "o.json", None, "must end in .csv"),
-        (tmp_path / "o.csv", more, "that the table lacks"),
         (tmp_path / "o.csv", more[1:], "must have the shape"),
     ):
         with pytest.raises(DataError, match=said):

@@ -66,7 +66,7 @@ def test_truth_without_patterns_goes_by_order(save):
     text = "a,b,ta,tb,x\n1,1,1,0,5\n1,0,1,0,5\n"
     data = read(save(text), labels=["a", "b"], truth=["ta", "tb"])
     np.testing.assert_array_equal(data.truth.toarray(), [[1, 0], [1, 0]])
-    with pytest.raises(DataError, match="truth names 1 column, but there are 2 labels"):
+    with pytest.raises(DataError, match="truth.*1 column.*2 labels"):
         read(save(text), labels=["a", "b"], truth=["ta"])
 
 
@@ -79,7 +79,7 @@ def test_sets(save):
     assert read(save("x,tags\n1,b|a\n"), labels="tags", sep="|").label_names == ("a", "b")
     assert read(save("x,tags\n1,3\n2,12\n"), labels="tags", sep=";").label_names == ("12", "3"), "numbers as tags"
     assert read(save("x,tags\n1,3\n2,1\n"), labels="tags").label_names == ("1", "3")
-    with pytest.raises(DataError, match="'right' names 'z' in row 1, which is not among the labels"):
+    with pytest.raises(DataError, match="'right'.*'z' in row 1"):
         read(save("x,tags,right\n1,a,a\n2,a,z\n"), labels="tags", truth="right")
     with pytest.raises(DataError, match="names no label in any row"):
         read(save("x,tags\n1,;\n"), labels="tags", sep=";")
@@ -109,7 +109,7 @@ def test_delimiters_and_encodings(save):
     assert read(save("a,x,y\n1,2,3\n".encode("utf-16")), labels="a", encoding="utf-16") == plain
     assert read(save(gzip.compress(b"a,x,y\n1,2,3\n"), "toy.csv.gz"), labels="a") == plain
     assert read(save("é,x\n1,2\n".encode("latin-1")), labels="é", encoding="latin-1").label_names == ("é",)
-    with pytest.raises(DataError, match="line 1 is not in utf-8, it has the byte 0xe9") as caught:
+    with pytest.raises(DataError, match="line 1.*utf-8.*0xe9") as caught:
         read(save("é,x\n1,2\n".encode("latin-1")), labels="é")
     assert (caught.value.option, caught.value.line) == ("encoding", 1)
     with pytest.raises(ValueError, match="encoding must be"):
@@ -118,7 +118,7 @@ def test_delimiters_and_encodings(save):
 
 def test_empty_cells(save):
     text = "a,x,y\n1,,3\n0,4,\n1,6,NA\n"
-    with pytest.raises(DataError, match="3 values are missing, the first in row 0, column 'x'"):
+    with pytest.raises(DataError, match="3 values.*row 0, column 'x'"):
         read(save(text), labels="a", missing="error")
     np.testing.assert_array_equal(read(save(text), labels="a").X, [[5, 3], [4, 3], [6, 3]])
     np.testing.assert_array_equal(read(save(text), labels="a", missing="zero").X, [[0, 3], [4, 0], [6, 0]])
@@ -173,7 +173,7 @@ def test_parquet_types(save_frame):
     assert read(save_frame(lists), labels="tags").label_names == ("a", "b")
     coded = pa.table({"x": [1, 2], "tags": pa.array(["b;a", "c"]).dictionary_encode()})
     assert read(save_frame(coded), labels="tags").label_names == ("a", "b", "c")
-    with pytest.raises(DataError, match="column 'when' must hold numbers, but row 0 holds '2020-01-01"):
+    with pytest.raises(DataError, match="'when'.*row 0.*'2020-01-01"):
         read(save_frame(pa.table({"when": [datetime.date(2020, 1, 1)], "tag": [1]})), labels="tag")
     with pytest.raises(DataError, match="1 value is missing"):
         read(save_frame(pa.table({"x": pa.array([1, None]), "tag": [1, 0]})), labels="tag", missing="error")

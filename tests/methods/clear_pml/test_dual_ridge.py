@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit import ClearPML
-from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml import estimator, landmarks
 from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
 from pmlkit.methods.clear_pml.loo_ridge import ridge_system
@@ -54,15 +54,40 @@ def test_single_precision_is_close(problem):
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-4)
 
 
+def test_blocks_of_sparse_rows_are_the_kernel_in_one_piece(monkeypatch):
+    X = sparse.random_array((70, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    kernel, dense = (LandmarkKernel(rows, 1.5, linear=True) for rows in (X, X.toarray()))
+    expected = dual_ridge(dense, 0.5)
+    monkeypatch.setattr(landmarks, "_BLOCK_CELLS", 70 * 16)
+    ridge = dual_ridge(kernel, 0.5)
+    np.testing.assert_allclose(ridge.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(np.tril(ridge.factor), np.tril(expected.factor), atol=1e-10)
+    np.testing.assert_allclose(ridge.diagonal, expected.diagonal, rtol=1e-9)
+
+
+def test_rows_without_labels_are_landmarks_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((160, 300), density=0.05, rng=rng, format="lil")
+    X[:60, 0] = 1.0
+    X = X.tocsr()
+    Y = (rng.uniform(size=(160, 4)) < 0.4).astype(int)
+    Y[:60] = 0
+    Y[60:, 0] = 1
+    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
+    model = ClearPML(empty_rows="negative").fit(X, Y)
+    assert model.dual_coef_.shape == (160, 4)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert model.decision_function(X[:60])[:, 0].mean() < model.decision_function(X[60:])[:, 0].mean()
+
+
 def test_sparse_rows_are_all_landmarks_as_long_as_that_is_affordable(monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
     Y = (rng.uniform(size=(120, 4)) < 0.4).astype(int)
     Y[~Y.any(axis=1), 0] = 1
-    monkeypatch.setattr(estimator, "_WIDE", 300)
+    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
     assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
     monkeypatch.setattr(estimator, "_ALWAYS_ALL", 10)
     monkeypatch.setattr(estimator, "_NEVER_ALL", 10)
-    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (60, 4)

@@ -14,9 +14,8 @@ from scipy.stats import beta
 
 from pmlkit._arrays import as_csr, row_hash
 from pmlkit._files import replacing
-from pmlkit._spreadsheets import guarded, unguarded
 from pmlkit._typing import CSR, Features, IntArray
-from pmlkit._words import did_you_mean
+from pmlkit._words import did_you_mean, guarded, unguarded
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.exceptions import DataError
 

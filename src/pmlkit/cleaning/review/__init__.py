@@ -47,7 +47,7 @@ def open_review(
     title : str
         The heading of the page.
     table : Table, optional
-        From `pmlkit.open_table`: lets the cleaned table be downloaded in its own format.
+        From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
     precision, confidence, random_state
         Of the certificate, see `CleaningResult.audit`.
     host, port
@@ -73,10 +73,10 @@ def open_review(
     from pmlkit.cleaning.review.server import ReviewServer
     from pmlkit.cleaning.review.session import Review
 
-    def refit(given: Any) -> "CleaningResult":
+    def refit(given: Any, on_fit: Any) -> "CleaningResult":
         return clean(
             result.X, result.Y, verified=given, label_names=result.label_names, row_names=result.row_names,
-            media=result.media,
+            media=result.media, on_fit=on_fit,
         )  # fmt: skip
 
     store = AnswerStore(answers, fingerprint=fingerprint(result.X, result.Y, result.label_names))

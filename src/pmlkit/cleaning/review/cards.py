@@ -2,14 +2,15 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from pmlkit.cleaning.audit.answers import find_cells
+from pmlkit.cleaning.review.features import FeatureEvidence, ShownFeature
 from pmlkit.cleaning.review.words import WordEvidence
 from pmlkit.cleaning.summary import png
 from pmlkit.exceptions import DataError
@@ -22,7 +23,9 @@ __all__ = ["Cards"]
 
 _N_SIMILAR = 3
 _N_LOOKED_AT = 60
-_N_FEATURES = 24
+_N_FEATURES, _N_FEW_FEATURES = 24, 4
+_SIDE, _SMALL_SIDE = 1600, 400  # pixels of pictures from files
+_N_THUMBNAILS = 300
 _N_CACHED = 500
 _BRIEF = 220
 
@@ -33,28 +36,25 @@ class Cards:
     Parameters
     ----------
     result : CleaningResult
-    pictures : callable, optional
-        Returns the bytes and the media type of a row's picture, where these are files.
-    feature_names : sequence of str, optional
+    table : Table, optional
+        From `pmlkit.open_table`: its image files and columns are shown.
     """
 
-    def __init__(
-        self,
-        result: "CleaningResult",
-        *,
-        pictures: Callable[[int], tuple[bytes, str]] | None = None,
-        feature_names: Sequence[str] | None = None,
-    ) -> None:
-        self.result = result
-        self._pictures = pictures
-        self._feature_names = feature_names
+    def __init__(self, result: "CleaningResult", *, table: Any = None) -> None:
+        self.result, self._table = result, table
         self._cache: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
+        self._thumbnail = lru_cache(maxsize=_N_THUMBNAILS)(self._small_picture)
+
+    @cached_property
+    def has_files(self) -> bool:
+        """Whether rows are shown as pictures from files."""
+        return bool(getattr(self._table, "has_images", False))
 
     @property
     def has_pictures(self) -> bool:
         """Whether rows are shown as pictures."""
-        return self._pictures is not None or isinstance(self.result.media, np.ndarray)
+        return self.has_files or isinstance(self.result.media, np.ndarray)
 
     @cached_property
     def texts(self) -> Sequence[str] | None:
@@ -70,25 +70,38 @@ class Cards:
         """Return how a row is called."""
         return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
 
-    def picture(self, row: int) -> tuple[bytes, str]:
+    def searched(self, row: int) -> str:
+        """Return the text of a row in which a search looks, in lower case."""
+        text = self.texts[row] if self.texts is not None else " ".join(str(v[row]) for v in self._searched.values())
+        return f"{self.name(row)} {text}".casefold()
+
+    @cached_property
+    def _searched(self) -> dict[str, Sequence[Any]]:
+        categories = () if self._table is None else self._table.feature_columns.categories
+        return {**self._other_columns, **{name: self._table.cells(name) for name in categories}}
+
+    def picture(self, row: int, *, is_small: bool = False) -> tuple[bytes, str]:
         """Return the bytes and the media type of a row's picture."""
-        if self._pictures is not None:
-            return self._pictures(row)
+        if self.has_files:
+            return self._thumbnail(row) if is_small else self._table.picture(row, _SIDE)
         if not isinstance(self.result.media, np.ndarray):
             raise DataError("These rows have no pictures.")
         return png(self.result.media[row]), "image/png"
 
-    def brief(self, row: int) -> dict[str, Any]:
+    def _small_picture(self, row: int) -> tuple[bytes, str]:
+        return self._table.picture(row, _SMALL_SIDE)  # type: ignore[no-any-return]
+
+    def brief(self, row: int, label: int) -> dict[str, Any]:
         """Return a row in a few lines: a picture or the beginning of its text, and its labels."""
         Y = self.result.Y
         own = Y.indices[Y.indptr[row] : Y.indptr[row + 1]]
         shown = {"row": row, "name": self.name(row), "labels": [self.result.label_names[k] for k in own.tolist()]}
         if self.has_pictures:
-            return shown | {"image": f"/api/picture?row={row}"}
+            return shown | {"image": f"/api/picture?row={row}&small=1"}
         if self.texts is not None:
             text = " ".join(self.texts[row].split())
             return shown | {"text": text if len(text) <= _BRIEF else text[:_BRIEF] + "…"}
-        return shown | {"text": ", ".join(f"{name} {value}" for name, value in self._features(row)[:6])}
+        return shown | {"features": self._features(row, label)[:_N_FEW_FEATURES]}
 
     def card(self, cell: int) -> dict[str, Any]:
         """Return everything about a question that does not depend on answers."""
@@ -121,8 +134,8 @@ class Cards:
             "content": self._content(row, label),
             "reasons_for": speaks_for,
             "reasons_against": speaks_against,
-            "similar_with": [self.brief(other) for other in similar_with[:_N_SIMILAR]],
-            "similar_without": [self.brief(other) for other in similar_without[:_N_SIMILAR]],
+            "similar_with": [self.brief(other, label) for other in similar_with[:_N_SIMILAR]],
+            "similar_without": [self.brief(other, label) for other in similar_without[:_N_SIMILAR]],
         }
 
     @cached_property
@@ -147,35 +160,33 @@ class Cards:
 
     def _content(self, row: int, label: int) -> dict[str, Any]:
         if self.has_pictures:
-            return {"image": f"/api/picture?row={row}", "name": self.name(row)}
+            return {"image": f"/api/picture?row={row}", "name": self.name(row), "is_large": self.has_files}
         if self.texts is not None:
             return {"words": self._words.marked(self.texts[row], label)}
-        return {"features": self._features(row)}
+        return {"features": self._features(row, label)}
 
     @cached_property
-    def _scale(self) -> tuple[Any, Any]:
-        X = self.result.X
-        if not isinstance(X, np.ndarray):
-            return 0.0, 1.0
-        deviation = X.std(axis=0)
-        return X.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
-
-    def _features(self, row: int) -> list[tuple[str, str]]:
-        """Return the features in which a row differs most from the others."""
-        X = self.result.X
+    def _evidence(self) -> FeatureEvidence | None:
+        X, table = self.result.X, self._table
         if X is None:
-            return []
-        if isinstance(X, np.ndarray):
-            values, columns = X[row], np.arange(X.shape[1])
-            mean, deviation = self._scale
-            strength = np.abs((values - mean) / deviation)
-        else:
-            columns = X.indices[X.indptr[row] : X.indptr[row + 1]]
-            values = X.data[X.indptr[row] : X.indptr[row + 1]]
-            strength = np.abs(values)
-        first = np.argsort(-strength, kind="stable")[:_N_FEATURES]
-        names = self._feature_names
-        return [
-            (f"feature {columns[i]}" if names is None else str(names[int(columns[i])]), f"{values[i]:.3g}")
-            for i in first.tolist()
-        ]
+            return None
+        if table is None:
+            return FeatureEvidence(X, self.result.Y, {f"feature {j}": j for j in range(X.shape[1])})
+        names = table.number_features
+        categories = {name: table.cells(name) for name in table.feature_columns.categories}
+        values = {name: table.cells(name) for name in names}
+        return FeatureEvidence(X, self.result.Y, names, categories=categories, values=values)
+
+    @cached_property
+    def _other_columns(self) -> dict[str, Sequence[Any]]:
+        """The columns of a table that are neither labels nor features: its embeddings alone would tell nobody much."""
+        if self._table is None or self._table.is_own:
+            return {}
+        known = {*self._table.feature_columns.names, *self._table.label_columns, self._table.id_column}
+        return {name: self._table.cells(name) for name in self._table.shown_columns if name not in known}
+
+    def _features(self, row: int, label: int) -> list[ShownFeature]:
+        """Return the features that say most about a label, and what else the table holds about a row."""
+        strongest = [] if self._evidence is None else self._evidence.strongest(row, label, _N_FEATURES)
+        others = [(name, str(cells[row])[:_BRIEF], "") for name, cells in self._other_columns.items()]
+        return [*strongest, *others][:_N_FEATURES]

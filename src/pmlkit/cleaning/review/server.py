@@ -26,7 +26,7 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Answers
 
-__all__ = ["ReviewServer"]
+__all__ = ["ReviewServer", "check_port"]
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,11 @@ class ReviewServer:
         return f'<p>Review page: <a href="{escape(self.address)}" target="_blank">{escape(self.address)}</a></p>'
 
 
+def check_port(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on."""
+    _bind(host, port).close()
+
+
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -204,7 +209,7 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
         return JSONResponse(await run_in_threadpool(review.state, who, {}))
 
     def picture(who: str, given: dict[str, Any]) -> Response:
-        data, media_type = review.picture(given.get("row"))
+        data, media_type = review.picture(given)
         return Response(data, media_type=media_type, headers={"cache-control": "private, max-age=3600"})
 
     def download(who: str, given: dict[str, Any]) -> Response:
@@ -223,7 +228,7 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
     }  # fmt: skip
     post = {
         "answer": review.answer, "undo": review.undo, "toggle": review.toggle, "flag": review.flag,
-        "change": review.change, "bulk": review.bulk,
+        "change": review.change, "bulk": review.bulk, "merge": review.merge,
         "missing": review.answer_missing, "settle": review.settle, "learn": review.learn,
         "invite": invite,
     }  # fmt: skip

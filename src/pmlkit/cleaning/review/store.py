@@ -1,7 +1,8 @@
 """The answers of a review in one SQLite file: an append-only log that survives a killed process and a power cut.
 
 Nothing is ever changed or deleted. An undo is an entry that names the one it takes back; a changed answer is an undo
-and a new answer. Every write is one transaction with full synchronisation, so that what was acknowledged is on disk.
+and a new answer. What was acknowledged is on disk: every write is a transaction with full synchronisation. Writes that
+come while the disk is busy share the next transaction, so that many people need not wait for one synchronisation each.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -55,7 +56,8 @@ class Event:
         The cell; `label` is the label's name.
     answer : {"right", "wrong", "unsure"}, optional
     kind : str
-        Where it came from: a kind of question of the audit, or ``"selection"``, ``"missing"``, ``"toggle"``.
+        Where it came from: a kind of question of the audit, or ``"selection"``, ``"bulk"``, ``"toggle"`` and
+        ``"settled"``; ``"missing"`` is about a label to add, ``"merge"`` about replacing a name by the one in `shown`.
     undoes : int, optional
         The entry that an undo takes back.
     seconds : float, optional
@@ -86,6 +88,17 @@ class StoredEvent(Event):
     at: str = ""
 
 
+@dataclass(eq=False)
+class _Batch:
+    """Entries that wait to be written, and what became of them."""
+
+    events: Sequence[Event]
+    at: str
+    numbers: list[int] = field(default_factory=list)
+    error: Exception | None = None
+    is_done: bool = False
+
+
 class AnswerStore:
     """An append-only log of answers in an SQLite file.
 
@@ -113,12 +126,17 @@ class AnswerStore:
             raise DataError(f"{str(self.path)!r} is not a file: give the path of a store of answers.")
         if not self.path.parent.is_dir():
             raise DataError(f"There is no folder {str(self.path.parent)!r}: make it first, or choose another.")
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
+        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        self._waiting: list[_Batch] = []
+        self._visitors: dict[str, str] = {}
+        # What is written waits for the disk; who reads must not wait with it, so there are two connections.
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
         with self._explained("opened"):
-            self._connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=20)
-            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._writer = self._connect()
             self._prepare()
+            self._reader = self._connect()
+            self._reader.execute("PRAGMA query_only = ON")
         self._check_fingerprint(fingerprint)
 
     def __enter__(self) -> Self:
@@ -129,37 +147,65 @@ class AnswerStore:
 
     def close(self) -> None:
         """Close the file; closing twice is allowed."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        with self._write_lock, self._read_lock:
+            for connection in (self._reader, self._writer):
+                if connection is not None:
+                    connection.close()
+            self._reader = self._writer = None
 
     def append(self, events: Sequence[Event]) -> list[int]:
-        """Store entries in one transaction and return their numbers; they are on disk when this returns.
+        """Store entries, all or none of them, and return their numbers; they are on disk when this returns.
 
         An entry whose `client` key is stored already is not stored again: its number is returned.
         """
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        numbers = []
-        with self._lock, self._explained("written"), self._transaction() as connection:
-            for event in events:
-                known = connection.execute("SELECT seq FROM event WHERE client = ?", (event.client,)).fetchone()
-                if known is not None:
-                    numbers.append(int(known[0]))
-                    continue
-                values = asdict(event) | {"at": at}
-                values["shown"] = None if event.shown is None else json.dumps(event.shown, ensure_ascii=False)
-                names = ", ".join(values)
-                marks = ", ".join(f":{name}" for name in values)
-                cursor = connection.execute(f"INSERT INTO event ({names}) VALUES ({marks})", values)
-                numbers.append(int(cursor.lastrowid or 0))
-        return numbers
+        batch = _Batch(events, datetime.now(UTC).isoformat(timespec="milliseconds"))
+        self._waiting.append(batch)
+        with self._write_lock:
+            if not batch.is_done:
+                group = self._waiting[:]  # what is added from here on goes into the next transaction
+                failure: Exception | None = DataError("Writing the answers was interrupted: nothing was stored.")
+                try:
+                    with self._explained("written"), self._transaction() as connection:
+                        for waiting in group:
+                            self._insert(connection, waiting)
+                    failure = None
+                except DataError as error:
+                    failure = error
+                finally:
+                    del self._waiting[: len(group)]
+                    for waiting in group:
+                        waiting.error, waiting.is_done = waiting.error or failure, True
+        if batch.error is not None:
+            raise batch.error
+        return batch.numbers
+
+    def _insert(self, connection: sqlite3.Connection, batch: _Batch) -> None:
+        """Insert the entries of one caller; if they are bad, this concerns nobody else in the transaction."""
+        connection.execute("SAVEPOINT batch")
+        try:
+            with self._explained("written"):
+                for event in batch.events:
+                    known = connection.execute("SELECT seq FROM event WHERE client = ?", (event.client,)).fetchone()
+                    if known is not None:
+                        batch.numbers.append(int(known[0]))
+                        continue
+                    values = asdict(event) | {"at": batch.at}
+                    values["shown"] = None if event.shown is None else json.dumps(event.shown, ensure_ascii=False)
+                    names = ", ".join(values)
+                    marks = ", ".join(f":{name}" for name in values)
+                    cursor = connection.execute(f"INSERT INTO event ({names}) VALUES ({marks})", values)
+                    batch.numbers.append(int(cursor.lastrowid or 0))
+        except (ValueError, OverflowError) as error:
+            batch.error = error
+            if not connection.in_transaction:  # a full disk ends the whole transaction
+                raise
+            connection.execute("ROLLBACK TO batch")
+        connection.execute("RELEASE batch")
 
     def events(self, after: int = 0) -> list[StoredEvent]:
         """Return the entries with numbers above `after`, in order."""
         names = "seq, at, who, action, kind, row, label, answer, undoes, seconds, shown, client"
-        with self._lock, self._explained("read"):
-            lines = self._open().execute(f"SELECT {names} FROM event WHERE seq > ? ORDER BY seq", (after,)).fetchall()
+        lines = self._read(f"SELECT {names} FROM event WHERE seq > ? ORDER BY seq", after)
         found = []
         for line in lines:
             values = dict(zip(names.split(", "), line, strict=True))
@@ -176,37 +222,67 @@ class AnswerStore:
         undone = {event.undoes for event in events if event.action == "undo"}
         return [event for event in events if event.action == "answer" and event.seq not in undone]
 
+    @property
+    def last(self) -> int:
+        """The number of the last entry, 0 without any."""
+        return int(self._read("SELECT coalesce(max(seq), 0) FROM event")[0][0])
+
     def get(self, key: str) -> str | None:
         """Return a stored setting."""
-        with self._lock, self._explained("read"):
-            line = self._open().execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if line is None else str(line[0])
+        lines = self._read("SELECT value FROM meta WHERE key = ?", key)
+        return str(lines[0][0]) if lines else None
 
-    def set(self, key: str, value: str) -> None:
-        """Store a setting."""
-        with self._lock, self._explained("written"), self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    def set(self, *, is_derived: bool = False, **values: str) -> None:
+        """Store settings, together.
+
+        Parameters
+        ----------
+        is_derived : bool, default=False
+            Whether they follow from the entries: a power cut may then take them, and the disk is not waited for.
+        **values : str
+        """
+        with self._write_lock, self._explained("written"):
+            if is_derived:
+                self._open(self._writer).execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction() as connection:
+                    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+            finally:
+                self._open(self._writer).execute("PRAGMA synchronous = FULL")
 
     def add_visitor(self, secret: str, who: str) -> None:
         """Remember a browser by the hash of its cookie, so that it stays signed in when the server restarts."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._lock, self._explained("written"), self._transaction() as connection:
+        with self._write_lock, self._explained("written"), self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO visitor VALUES (?, ?, ?)", (secret, who, at))
+        self._visitors[secret] = who
 
     def visitor(self, secret: str) -> str | None:
         """Return the name of the person behind the hash of a cookie, or None."""
-        with self._lock, self._explained("read"):
-            line = self._open().execute("SELECT who FROM visitor WHERE secret = ?", (secret,)).fetchone()
-        return None if line is None else str(line[0])
+        if secret not in self._visitors:
+            lines = self._read("SELECT who FROM visitor WHERE secret = ?", secret)
+            if not lines:
+                return None
+            self._visitors[secret] = str(lines[0][0])
+        return self._visitors[secret]
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=20)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
+
+    def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
+        if connection is None:
             raise DataError(f"{str(self.path)!r} is closed.")
-        return self._connection
+        return connection
+
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        with self._read_lock, self._explained("read"):
+            return self._open(self._reader).execute(query, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        connection = self._open()
+        connection = self._open(self._writer)
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -217,7 +293,7 @@ class AnswerStore:
             raise
 
     def _prepare(self) -> None:
-        connection = self._open()
+        connection = self._open(self._writer)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         mark = connection.execute("PRAGMA application_id").fetchone()[0]
         is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
@@ -244,7 +320,7 @@ class AnswerStore:
             return
         known = self.get("fingerprint")
         if known is None:
-            self.set("fingerprint", fingerprint)
+            self.set(fingerprint=fingerprint)
         elif known != fingerprint:
             self.close()
             raise DataError(

@@ -19,9 +19,9 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.arff_header import Attribute, Header, quote, read_header, unquote
+from pmlkit.data.files.arff_header import Attribute, Header, find_label_xml, quote, read_header, read_label_xml, unquote
 from pmlkit.data.files.arff_rows import dense_fields, read_rows, sparse_cells, sparse_fields
-from pmlkit.data.files.base import Edits, TableFile
+from pmlkit.data.files.base import Edits, TableFile, as_names, select
 from pmlkit.data.files.common import (
     Missing,
     Source,
@@ -32,8 +32,6 @@ from pmlkit.data.files.common import (
     row_blocks,
     written_labels,
 )
-from pmlkit.data.files.mulan import find_label_xml, read_label_xml
-from pmlkit.data.files.names import as_names, select
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["ArffFile", "label_positions", "read_arff", "write_arff"]

@@ -10,8 +10,8 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted
 from pmlkit.data.files.arff_header import QUOTED, Attribute, unquote
+from pmlkit.data.files.base import excerpt
 from pmlkit.data.files.common import batches
-from pmlkit.data.files.names import excerpt
 from pmlkit.exceptions import DataError
 
 __all__ = ["dense_fields", "read_rows", "sparse_cells", "sparse_fields"]

@@ -1,21 +1,60 @@
-"""A file of rows and named columns: cells can be read, and written again with some of them changed."""
+"""A file of rows and named columns: cells can be read, and written again with some of them changed.
 
+Also how columns are selected by name or pattern, and what the columns of a table that pmlkit wrote are called.
+"""
+
+import fnmatch
+import logging
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from pmlkit._typing import FloatArray
-from pmlkit.data.files.names import excerpt
+from pmlkit._typing import Features, FloatArray
+from pmlkit._words import did_you_mean
+from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.files.common import losses
 from pmlkit.exceptions import DataError
 
-__all__ = ["Edits", "TableFile", "as_number", "is_missing", "parse_numbers", "refuse_repeated"]
+__all__ = [
+    "FEATURE_PREFIX",
+    "ID_COLUMN",
+    "LABEL_PREFIX",
+    "MEDIA_COLUMN",
+    "TRUTH_PREFIX",
+    "Edits",
+    "Names",
+    "TableFile",
+    "as_names",
+    "as_number",
+    "check_column",
+    "excerpt",
+    "is_missing",
+    "label_key",
+    "likely_labels",
+    "listing",
+    "own_columns",
+    "parse_numbers",
+    "refuse_repeated",
+    "select",
+]
+
+logger = logging.getLogger(__name__)
 
 Edits = Mapping[str, Mapping[int, Any]]
 """New cells: for a column, the row numbers and what stands there now."""
+Names = str | Collection[str]
+"""One name or pattern, or several; ``@file`` stands for the lines of a file."""
 
+# A feature that could be mistaken for another kind of column gets a prefix of its own.
+LABEL_PREFIX, TRUTH_PREFIX, FEATURE_PREFIX = "label:", "truth:", "feature:"
+ID_COLUMN, MEDIA_COLUMN = "id", "media"
+
+_LIKELY_LABELS = re.compile(r"(?i)^(labels?|tags?|categor(y|ies)|topics?|keywords?|genres?|classes)$")
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _BOOLEANS = {"true": 1.0, "false": 0.0}
@@ -115,3 +154,118 @@ def refuse_repeated(columns: Sequence[str]) -> None:
         seen: set[str] = set()
         double = next(name for name in columns if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise DataError(f"the column {double!r} occurs more than once. Rename one of the two.", column=double)
+
+
+def as_names(words: Names | None) -> list[str]:
+    """Return a list of names or patterns, those of ``@file`` read from the file.
+
+    Examples
+    --------
+    >>> from pmlkit.data.files.base import as_names
+    >>> as_names("tags"), as_names(["a", "b*"]), as_names(None)
+    (['tags'], ['a', 'b*'], [])
+    """
+    items = [] if words is None else [words] if isinstance(words, str | os.PathLike) else list(words)
+    names: list[str] = []
+    for item in map(str, items):
+        names += _lines(Path(item[1:])) if item.startswith("@") and len(item) > 1 else [item]
+    return names
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except OSError as error:
+        raise DataError(f"The list of names {str(path)!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"The list of names {str(path)!r} is not text in UTF-8.") from error
+    if not any(lines):
+        raise DataError(f"The list of names {str(path)!r} is empty.")
+    return [line for line in lines if line]
+
+
+def select(names: Sequence[str], wanted: Names, what: str = "column", *, option: str | None = None) -> list[int]:
+    """Return the positions of the columns named, or matched by a glob pattern, in the order of the file."""
+    positions = {name: j for j, name in enumerate(names)}
+    chosen: set[int] = set()
+    for item in as_names(wanted):
+        if item in positions:
+            chosen.add(positions[item])
+            continue
+        matches = {j for name, j in positions.items() if fnmatch.fnmatchcase(name, item)}
+        if not matches:
+            likely = [name for name in likely_labels(names) if option == "labels" and name not in as_names(wanted)]
+            raise _absent(item, names, what, likely)
+        chosen |= matches
+    return sorted(chosen)
+
+
+def check_column(name: str, columns: Sequence[str]) -> str:
+    """Return the name of a column that is there, or say which are."""
+    if name not in columns:
+        raise _absent(name, columns, "column", ())
+    return name
+
+
+def _absent(name: str, names: Sequence[str], what: str, likely: Sequence[str]) -> DataError:
+    hint = did_you_mean(name, names) or (f" Is it {likely[0]!r}?" if likely else "")
+    return DataError(f"there is no {what} {name!r}.{hint} The {what}s are {listing(names)}.", column=name)
+
+
+def likely_labels(names: Sequence[str]) -> list[str]:
+    """Return the columns that are called as columns of labels often are."""
+    return [name for name in names if _LIKELY_LABELS.match(name)]
+
+
+def excerpt(text: str, width: int = 60) -> str:
+    """Return the start of a text, quoted, for an error message."""
+    return repr(text if len(text) <= width else text[:width] + "...")
+
+
+def listing(names: Sequence[str], limit: int = 12) -> str:
+    """Return the first names for an error message, long ones cut, and how many more there are."""
+    shown = ", ".join(excerpt(str(name)) for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+
+
+def own_columns(dataset: PMLDataset) -> tuple[list[str], list[Sequence[Any]], list[Features]]:
+    """Return the names of all columns, the columns of words (ids, texts) and the matrices of numbers, in this order."""
+    if lost := losses(dataset, carries=("truth", "feature names", "label names", "ids", "texts")):
+        logger.warning("a table leaves out: %s", ", ".join(lost))
+    names: list[str] = []
+    words: list[Sequence[Any]] = []
+    if dataset.ids is not None:
+        names.append(ID_COLUMN)
+        words.append(dataset.ids)
+    if isinstance(dataset.media, tuple):
+        names.append(MEDIA_COLUMN)
+        words.append(dataset.media)
+    names += [_feature_column(name) for name in dataset.feature_names]
+    names += [LABEL_PREFIX + name for name in dataset.label_names]
+    matrices = [dataset.X, dataset.Y]
+    if dataset.truth is not None:
+        names += [TRUTH_PREFIX + name for name in dataset.label_names]
+        matrices.append(dataset.truth)
+    return names, words, matrices
+
+
+def _feature_column(name: str) -> str:
+    is_special = name in (ID_COLUMN, MEDIA_COLUMN) or name.startswith((LABEL_PREFIX, TRUTH_PREFIX, FEATURE_PREFIX))
+    return FEATURE_PREFIX + name if is_special else name
+
+
+def label_key(wanted: object, name: str) -> str:
+    """Return what a label is called apart from the prefix, or the rest of the pattern, that marks its column.
+
+    Examples
+    --------
+    >>> from pmlkit.data.files.base import label_key
+    >>> label_key("true_*", "true_red"), label_key(["label:red"], "label:red")
+    ('red', 'red')
+    """
+    patterns = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
+    if len(patterns) == 1 and str(patterns[0]).count("*") == 1:
+        before, _, after = str(patterns[0]).partition("*")
+        return name.removeprefix(before).removesuffix(after)
+    prefix = TRUTH_PREFIX if name.startswith(TRUTH_PREFIX) else LABEL_PREFIX
+    return name.removeprefix(prefix)

@@ -14,9 +14,8 @@ from scipy import sparse
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, parse_numbers, refuse_repeated
+from pmlkit.data.files.base import Edits, TableFile, own_columns, parse_numbers, refuse_repeated
 from pmlkit.data.files.common import number_texts, row_blocks
-from pmlkit.data.files.own_columns import own_columns
 from pmlkit.exceptions import DataError
 
 __all__ = ["DelimitedFile", "write_csv", "write_tsv"]

@@ -1,8 +1,10 @@
 """From the columns of a table to numbers: scikit-learn's parts, put together by what the columns hold."""
 
+import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,8 @@ from scipy import sparse
 from pmlkit._arrays import as_csr
 from pmlkit._typing import Features, FloatArray
 from pmlkit._words import counted, did_you_mean
-from pmlkit.data.files.base import TableFile, as_number, is_missing, parse_numbers
+from pmlkit.data.files.base import TableFile, as_number, check_column, is_missing, listing, parse_numbers
 from pmlkit.data.files.common import Missing
-from pmlkit.data.files.names import check_column, listing
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -278,8 +279,30 @@ class TableReader:
             return as_csr(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
         return np.hstack(parts)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Write the words of the vocabularies as one text each: a model file would hold a record per word."""
+        state = self.__dict__.copy()
+        if getattr(self.vectorizer, "transformers_", None) is None:
+            return state
+        packed, words = copy(self.vectorizer), {}
+        packed.transformers_ = []
+        for kind, part, names in self.vectorizer.transformers_:
+            if hasattr(part, "vocabulary_"):
+                part = copy(part)
+                words[kind] = json.dumps(sorted(part.vocabulary_, key=part.vocabulary_.__getitem__))
+                del part.vocabulary_
+            packed.transformers_.append((kind, part, names))
+        return state | {"vectorizer": packed, "words": words}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        words = state.pop("words", {})
+        self.__dict__.update(state)
+        for kind, part, _ in self.vectorizer.transformers_ if words else ():
+            if kind in words:
+                part.vocabulary_ = {word: place for place, word in enumerate(json.loads(words[kind]))}
+
     def describe(self) -> list[str]:
-        """Say what becomes of the columns, a line each."""
+        """Describe how each column becomes numbers, one line per column."""
         lines = []
         for kind, part, names in self.vectorizer.transformers_ if self.vectorizer is not None else ():
             if kind == "categories":

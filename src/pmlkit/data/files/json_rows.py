@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pmlkit.data.files.base import Edits, TableFile
-from pmlkit.data.files.limits import FREE_BYTES, check_size
+from pmlkit.data.files.common import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
 
 __all__ = ["JsonFile"]

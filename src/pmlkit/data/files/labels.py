@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ from scipy import sparse
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray
 from pmlkit._words import counted
-from pmlkit.data.files.base import Edits, TableFile, as_number
+from pmlkit.data.files.base import Edits, Names, TableFile, as_names, as_number, excerpt, likely_labels, listing, select
 from pmlkit.data.files.json_rows import dump_like
-from pmlkit.data.files.names import Names, as_names, excerpt, likely_labels, listing, select
 from pmlkit.exceptions import DataError, PMLWarning
 
 __all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
@@ -34,6 +33,7 @@ _FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true"
 _ABSENT = {"1": "0", "1.0": "0.0", "true": "false", "True": "False", "TRUE": "FALSE", "yes": "no", "Yes": "No"} | {
     "YES": "NO"
 }
+_PRESENT = {absent: present for present, absent in _ABSENT.items()}
 
 
 @dataclass(frozen=True)
@@ -55,38 +55,51 @@ class LabelColumns:
     is_set: bool
     merged: Mapping[str, str]
 
-    def edits(self, removed: BoolArray) -> Edits:
-        """Return the cells that change when some labels are removed."""
+    def edits(self, removed: BoolArray, added: Iterable[tuple[int, int]] = ()) -> Edits:
+        """Return the cells that change when some labels are removed and some, as rows and numbers, are added."""
         cells = zip(row_of_cells(self.Y)[removed].tolist(), self.Y.indices[removed].tolist(), strict=True)
         if not self.is_set:
             changes: dict[str, dict[int, Any]] = {}
-            for row, k in cells:
-                changes.setdefault(self.columns[k], {})[row] = _flag_off(self.cells[self.columns[k]][row])
+            for pairs, switched in ((cells, _flag_off), (added, _flag_on)):
+                for row, k in pairs:
+                    changes.setdefault(self.columns[k], {})[row] = switched(self.cells[self.columns[k]][row])
             return changes
         values = self.cells[self.columns[0]]
         gone: dict[int, set[str]] = {}
+        new: dict[int, list[str]] = {}
         for row, k in cells:
             gone.setdefault(row, set()).add(self.names[k])
-        touched = set(gone)
+        for row, k in added:
+            new.setdefault(row, []).append(self.names[k])
+        touched = gone.keys() | new.keys()
         if self.merged:
             touched |= {row for row, cell in enumerate(values) if not self.merged.keys().isdisjoint(self._names(cell))}
-        return {self.columns[0]: {row: self._without(values[row], gone.get(row, set())) for row in sorted(touched)}}
+        changed = {row: self._changed(values[row], gone.get(row, set()), new.get(row, ())) for row in sorted(touched)}
+        return {self.columns[0]: changed}
 
     def _names(self, cell: Any) -> list[str]:
         return [_name(part) for part in _split(cell, self.sep)]
 
-    def _without(self, cell: Any, gone: set[str]) -> Any:
-        """Return a set cell without some labels; what stays keeps its spelling and its blanks."""
+    def _changed(self, cell: Any, gone: set[str], new: Sequence[str]) -> Any:
+        """Return a set cell without some labels and with others; what stays keeps its spelling and its blanks."""
         kept: list[Any] = []
         seen: set[str] = set()
-        for part in _split(cell, self.sep):
+        parts = _split(cell, self.sep)
+        for part in parts:
             name = _name(part)
             canonical = self.merged.get(name, name)
             if canonical in gone or (self.merged and canonical in seen):
                 continue
             seen.add(canonical)
             kept.append(part if canonical == name else canonical)
-        return _join(kept, cell, self.sep)
+        if not new:
+            return _join(kept, cell, self.sep)
+        filled = [part for part in kept if _name(part)]
+        values = self.cells[self.columns[0]]
+        like = cell if any(map(_name, parts)) else next(value for value in values if any(self._names(value)))
+        styled = "" if self.sep is None else next((str(value) for value in values if self.sep in str(value)), "")
+        blank = " " if f"{self.sep} " in styled else ""
+        return _join([*filled, *((blank if filled or i else "") + name for i, name in enumerate(new))], like, self.sep)
 
 
 def _name(part: Any) -> str:
@@ -198,6 +211,13 @@ def _flag_off(value: Any) -> Any:
     return type(value)(0)
 
 
+def _flag_on(value: Any) -> Any:
+    if isinstance(value, str):
+        bare = value.strip()
+        return value.replace(bare, _PRESENT.get(bare, "1"))
+    return type(value)(1)
+
+
 def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None, merge: bool) -> LabelColumns:
     values = cells[column]
     if not set(map(type, values)) <= {str, type(None)}:
@@ -256,7 +276,7 @@ def _refuse_nested(column: str, values: Sequence[Any]) -> None:
 
 
 def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | None:
-    """Return what stands between the labels of a set, None where the cells are lists; say what was found out."""
+    """Return the separator of the labels in a cell, None where the cells are lists; log what was detected."""
     texts = [value for value in values if isinstance(value, str) and value and not value.isspace()]
     if sep is None and _are_lists(texts[:100]) and _are_lists(texts):
         logger.warning("column %r holds lists such as %s: read as such.", column, excerpt(texts[0]))
@@ -264,7 +284,7 @@ def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | Non
     between = sep or _DEFAULT_SEPARATOR
     if len(texts) < 2 or any(between in text for text in texts):
         return between
-    # Whoever names a separator may have labels with commas, blanks and slashes in them.
+    # With a separator given, labels may contain commas, spaces and slashes.
     others = (*_SAFE_SEPARATORS, *_DOUBTFUL_SEPARATORS) if sep is None else _NEVER_IN_NAMES
     for other in others:
         share = sum(other in text.strip() for text in texts) / len(texts)

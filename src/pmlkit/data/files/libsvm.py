@@ -16,9 +16,8 @@ from scipy import sparse
 from pmlkit._typing import CSR
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.common import Source, batches, losses, number_texts, pack, row_blocks, written_labels
-from pmlkit.data.files.limits import check_size
-from pmlkit.data.files.names import excerpt
+from pmlkit.data.files.base import excerpt
+from pmlkit.data.files.common import Source, batches, check_size, losses, number_texts, pack, row_blocks, written_labels
 from pmlkit.exceptions import DataError
 
 __all__ = ["HEADER", "ROW", "read_libsvm", "write_libsvm"]

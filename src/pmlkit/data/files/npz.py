@@ -22,9 +22,8 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features
 from pmlkit._validation import MAX_COLUMNS
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.common import Source
-from pmlkit.data.files.limits import check_size
-from pmlkit.data.files.names import listing
+from pmlkit.data.files.base import listing
+from pmlkit.data.files.common import Source, check_size
 from pmlkit.exceptions import DataError
 
 __all__ = ["NpzArrays", "check_npy_header", "read_npz", "write_npz"]

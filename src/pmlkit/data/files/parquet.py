@@ -9,11 +9,8 @@ from scipy import sparse
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, refuse_repeated
-from pmlkit.data.files.common import row_blocks
-from pmlkit.data.files.limits import FREE_BYTES, check_size
-from pmlkit.data.files.names import excerpt
-from pmlkit.data.files.own_columns import own_columns
+from pmlkit.data.files.base import Edits, TableFile, excerpt, own_columns, refuse_repeated
+from pmlkit.data.files.common import FREE_BYTES, check_size, row_blocks
 from pmlkit.exceptions import DataError
 
 __all__ = ["ParquetFile", "check_parquet", "write_parquet"]

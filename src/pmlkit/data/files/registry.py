@@ -15,9 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from pmlkit.data.files.common import Source
+from pmlkit.data.files.common import LimitedReader, Source, allowed_bytes
 from pmlkit.data.files.libsvm import HEADER, ROW
-from pmlkit.data.files.limits import LimitedReader, allowed_bytes
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -67,14 +66,16 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "arff": Format((".arff",), "arff.ArffFile", "arff.read_arff", "arff.write_arff"),
-    "csv": Format((".csv",), "delimited.DelimitedFile", "columns.read_table", "delimited.write_csv"),
-    "json": Format((".json",), "json_rows.JsonFile", "columns.read_table"),
-    "jsonl": Format((".jsonl", ".ndjson"), "json_rows.JsonFile", "columns.read_table"),
+    "csv": Format((".csv",), "delimited.DelimitedFile", "datasets.read_table", "delimited.write_csv"),
+    "json": Format((".json",), "json_rows.JsonFile", "datasets.read_table"),
+    "jsonl": Format((".jsonl", ".ndjson"), "json_rows.JsonFile", "datasets.read_table"),
     "libsvm": Format((".libsvm", ".svm", ".svmlight"), None, "libsvm.read_libsvm", "libsvm.write_libsvm"),
     "mat": Format((".mat",), None, "mat.read_mat", is_text=False),
     "npz": Format((".npz",), None, "npz.read_npz", "npz.write_npz", is_text=False),
-    "parquet": Format((".parquet", ".pq"), "parquet.ParquetFile", "columns.read_table", "parquet.write_parquet", False),
-    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "columns.read_table", "delimited.write_tsv"),
+    "parquet": Format(
+        (".parquet", ".pq"), "parquet.ParquetFile", "datasets.read_table", "parquet.write_parquet", False
+    ),
+    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "datasets.read_table", "delimited.write_tsv"),
 }
 """The file formats by name."""
 
@@ -93,11 +94,11 @@ _HEAD = 2**16
 def open_file(
     path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None, *, notes: bool = True
 ) -> Iterator[Source]:
-    """Open a file, decompressed, and find out its format; what goes wrong while it is read is said with its name.
+    """Open a file, decompressed, and detect its format; errors while it is read carry its name.
 
     - `path`: the file, or ``-`` for standard input.
     - `format`: by default found from what the file begins with and what it is called.
-    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.limits.allowed_bytes`.
+    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.common.allowed_bytes`.
     - `notes`: log where the two differ.
     """
     if format is not None and format not in FORMATS:
@@ -223,7 +224,7 @@ def _looks_like_libsvm(head: bytes) -> bool:
 
 @contextlib.contextmanager
 def compressed(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a stream that packs what is written to it if the ending of the path says so."""
+    """Yield a stream that compresses what is written to it, if the suffix of the path asks for it."""
     suffix = Path(path).suffix.lower()
     if suffix == ".gz":
         # No name and time inside: the same content gives the same bytes.

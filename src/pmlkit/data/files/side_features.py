@@ -1,8 +1,10 @@
 """Features from beside the table: a user's own embeddings, and the pixels of images."""
 
+import contextlib
+import io
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,13 @@ from numpy.typing import NDArray
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
-from pmlkit.data.files.limits import allowed_bytes, check_size
-from pmlkit.data.files.names import excerpt, listing
+from pmlkit.data.files.base import excerpt, listing
+from pmlkit.data.files.common import allowed_bytes, check_size
 from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
 from pmlkit.exceptions import DataError
 
-__all__ = ["pixel_features", "read_embeddings", "read_images"]
+__all__ = ["pixel_features", "read_embeddings", "read_images", "read_picture"]
 
 _SIDE = 48  # pixels of a picture that is kept to be looked at
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
@@ -90,36 +92,72 @@ def read_images(
       wrote the table must not choose which files of yours are opened.
     - `max_bytes`: how much memory the pixels of a picture may take, as in `pmlkit.data.read`.
     """
-    UnidentifiedImageError = optional_import("PIL").UnidentifiedImageError
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {str(folder)!r}.")
-    inside = folder.resolve()
     images = np.empty((len(names), _SIDE, _SIDE, 3), dtype=np.uint8)
     for row, name in enumerate(names):
-        if name is None or not str(name).strip():
-            raise DataError(f"row {row} names no image.")
-        try:
-            path = (folder / str(name)).resolve(strict=True)
-            if not path.is_relative_to(inside):
-                raise DataError(
-                    f"row {row} names the image {excerpt(str(name))}, which leads out of {str(folder)!r}: give the "
-                    "folder that holds all images, or copy it there."
-                )
-            if not path.is_file():
-                raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.")
-            with _open_picture(path, str(name), allowed_bytes(path.stat().st_size, max_bytes)) as picture:
-                images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
-        except DataError:
-            raise
-        except FileNotFoundError as error:
-            raise DataError(
-                f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}."
-            ) from error
-        # A ValueError is a name that no file can have.
-        except (UnidentifiedImageError, OSError, ValueError, RuntimeError, SyntaxError) as error:
-            raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
+        with _named_picture(folder, name, row, max_bytes) as picture:
+            images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
     return images
+
+
+def read_picture(
+    folder: str | os.PathLike[str], name: object, row: int, side: int, *, max_bytes: float | None = None
+) -> tuple[bytes, str]:
+    """Return a picture for a browser: made anew from its pixels, so that nothing else in the file gets there.
+
+    Parameters
+    ----------
+    folder : path
+    name : object
+        Of a file in it, see `read_images`.
+    row : int
+        Of the table; for messages.
+    side : int
+        At most this many pixels wide and high.
+    max_bytes : int, optional
+        How much memory the pixels may take.
+
+    Returns
+    -------
+    data : bytes
+    media_type : {"image/png", "image/jpeg"}
+    """
+    stream = io.BytesIO()
+    with _named_picture(Path(folder), name, row, max_bytes) as opened:
+        picture = optional_import("PIL.ImageOps").exif_transpose(opened)
+        is_photo = picture.mode in ("RGB", "L", "YCbCr", "CMYK") and opened.format in ("JPEG", "MPO", "WEBP")
+        picture = picture.convert("RGB" if is_photo else "RGBA")
+        picture.thumbnail((side, side))
+        picture.save(stream, "JPEG" if is_photo else "PNG", **({"quality": 88} if is_photo else {}))
+    return stream.getvalue(), "image/jpeg" if is_photo else "image/png"
+
+
+@contextlib.contextmanager
+def _named_picture(folder: Path, name: object, row: int, max_bytes: float | None) -> Iterator[Any]:
+    """Open the picture that a row names, which must be a file in the folder."""
+    UnidentifiedImageError = optional_import("PIL").UnidentifiedImageError
+    if name is None or not str(name).strip():
+        raise DataError(f"row {row} names no image.")
+    try:
+        path = (folder / str(name)).resolve(strict=True)
+        if not path.is_relative_to(folder.resolve()):
+            raise DataError(
+                f"row {row} names the image {excerpt(str(name))}, which leads out of {str(folder)!r}: give the "
+                "folder that holds all images, or copy it there."
+            )
+        if not path.is_file():
+            raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.")
+        with _open_picture(path, str(name), allowed_bytes(path.stat().st_size, max_bytes)) as picture:
+            yield picture
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}.") from error
+    # A ValueError is a name that no file can have.
+    except (UnidentifiedImageError, OSError, ValueError, RuntimeError, SyntaxError) as error:
+        raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
 
 
 def _open_picture(path: Path, name: str, limit: int) -> Any:

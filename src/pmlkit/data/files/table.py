@@ -14,13 +14,25 @@ from scipy import sparse
 from pmlkit._arrays import row_of_cells
 from pmlkit._files import check_target, replacing
 from pmlkit._labels import as_indicator
-from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._words import counted, did_you_mean
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
-from pmlkit.data.files.base import TableFile, parse_numbers
-from pmlkit.data.files.columns import own_layout, read_ids, to_dataset
+from pmlkit.data.files.base import (
+    FEATURE_PREFIX,
+    LABEL_PREFIX,
+    TRUTH_PREFIX,
+    Names,
+    TableFile,
+    as_names,
+    check_column,
+    excerpt,
+    label_key,
+    parse_numbers,
+    select,
+)
 from pmlkit.data.files.common import Missing
+from pmlkit.data.files.datasets import own_layout, read_ids, to_dataset
 from pmlkit.data.files.features import (
     FeatureColumns,
     TableReader,
@@ -29,10 +41,8 @@ from pmlkit.data.files.features import (
     find_identifier,
 )
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
-from pmlkit.data.files.names import Names, as_names, check_column, excerpt, select
-from pmlkit.data.files.own_columns import FEATURE_PREFIX, LABEL_PREFIX, TRUTH_PREFIX, label_key
 from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
-from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images
+from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images, read_picture
 from pmlkit.exceptions import DataError
 
 __all__ = ["Table", "open_table"]
@@ -75,7 +85,7 @@ def open_table(
         The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
         stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
     sep : str, optional
-        Between the labels of a set; by default found out.
+        Separator of the labels in a cell; by default detected.
     text, categories, numbers : str or list of str, optional
         The feature columns. By default those that look like texts, categories or numbers are taken.
     images : (column, folder), optional
@@ -351,6 +361,20 @@ class Table:
         column, folder = self._images or ("", "")
         return read_images(folder, self._file.cells([column])[column], max_bytes=self._options["max_bytes"])
 
+    @property
+    def has_images(self) -> bool:
+        """Whether a column names image files."""
+        return self._images is not None
+
+    def picture(self, row: int, side: int) -> tuple[bytes, str]:
+        """Return the image of a row, at most `side` pixels wide and high, as a PNG or JPEG file, and its media type."""
+        if self._images is None:
+            raise DataError("the table has no images.", path=self.name)
+        column, folder = self._images
+        with self._named_errors():
+            name = self._file.cells([column])[column][row]
+            return read_picture(folder, name, row, side, max_bytes=self._options["max_bytes"])
+
     def _side_features(self) -> FloatArray | None:
         if self._images is not None:
             return pixel_features(self._pictures)
@@ -407,8 +431,25 @@ class Table:
         return self._features[1]
 
     @property
+    def number_features(self) -> dict[str, int]:
+        """The columns of numbers, and which columns of X they became."""
+        reader = self.table_reader
+        if reader is None or reader.vectorizer is None or not reader.numbers:
+            return {}
+        first = reader.vectorizer.output_indices_["numbers"].start
+        return {name: first + k for k, name in enumerate(reader.numbers)}
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """The columns that a reviewer may see: all but those of the truth and those that are ignored."""
+        hidden = {*self._options["ignored"]}
+        if self._wanted_truth is not None:
+            hidden |= {self.columns[j] for j in select(self.columns, as_names(self._wanted_truth), option="truth")}
+        return [name for name in self.columns if name not in hidden]
+
+    @property
     def features(self) -> list[str]:
-        """What became of the columns, a line each."""
+        """How each feature column became numbers, one line per column."""
         reader = self.table_reader
         return [f"{counted(self.X.shape[1], 'feature')} of the model"] if reader is None else reader.describe()
 
@@ -493,14 +534,14 @@ class Table:
         )  # fmt: skip
 
     def write(self, path: str | os.PathLike[str], Y: Any = None, *, force: bool = False) -> None:
-        """Write the table with fewer labels: only the cells of labels that are gone change, every other byte stays.
+        """Write the table with other labels: only the cells whose labels change are touched, every other byte stays.
 
         Parameters
         ----------
         path : path
             The new file, in the same format; ``.gz`` and ``.bz2`` pack it. Whole or not at all.
         Y : indicator of shape (n_rows, n_labels), optional
-            The labels that stay, such as ``result.cleaned()``; by default all.
+            The labels to write, such as ``result.cleaned()``; by default those of the table.
         force : bool, default=False
             Replace a file that is there already (but never the table's own).
         """
@@ -508,8 +549,7 @@ class Table:
         if target.exists() and self.path.exists() and target.samefile(self.path):
             raise DataError(f"{str(target)!r} is the file that was read: it is never overwritten.")
         self.check_same_format(target)
-        removed = np.zeros(self.Y.nnz, dtype=bool) if Y is None else self._removed(Y)
-        edits = self._labels.edits(removed)
+        edits = self._labels.edits(*self._changes(self.Y if Y is None else Y))
         with replacing(check_target(target, force=force)) as stream, compressed(stream, target) as packed:
             self._file.write(packed, edits)
 
@@ -520,12 +560,11 @@ class Table:
             endings = " or ".join(FORMATS[self.format].suffixes)
             raise DataError(f"the table is written as it was read: {str(target)!r} must end in {endings}, too.")
 
-    def _removed(self, Y: Any) -> Any:
-        """Return which labels are gone, aligned with ``self.Y.data``."""
-        kept = as_indicator(Y, names=self.label_names)
-        if kept.shape != self.Y.shape:
-            raise DataError(f"Y must have the shape {self.Y.shape} of the table's labels, got {kept.shape}.")
-        here, there = (row_of_cells(m).astype(np.int64) * m.shape[1] + m.indices for m in (self.Y, kept))
-        if n_added := int((~np.isin(there, here, assume_unique=True)).sum()):
-            raise DataError(f"Y has {counted(n_added, 'label')} that the table lacks: labels can only be removed.")
-        return ~np.isin(here, there, assume_unique=True)
+    def _changes(self, Y: Any) -> tuple[BoolArray, list[tuple[int, int]]]:
+        """Return which labels are gone, aligned with ``self.Y.data``, and the rows and labels that are new."""
+        wanted = as_indicator(Y, names=self.label_names)
+        if wanted.shape != self.Y.shape:
+            raise DataError(f"Y must have the shape {self.Y.shape} of the table's labels, got {wanted.shape}.")
+        here, there = (row_of_cells(m).astype(np.int64) * m.shape[1] + m.indices for m in (self.Y, wanted))
+        added = np.divmod(there[~np.isin(there, here, assume_unique=True)], self.Y.shape[1])
+        return ~np.isin(here, there, assume_unique=True), list(zip(*(part.tolist() for part in added), strict=True))

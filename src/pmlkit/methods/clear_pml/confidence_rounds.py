@@ -1,47 +1,81 @@
-"""The rounds that turn leave-one-out evidence into confidences, and confidences into the predictor's target."""
+"""The rounds that turn leave-one-out evidence into confidences, and confidences into the predictor's target.
+
+All that is known of single rows stays in their blocks, at their cells; what is fitted to scores of all labels (curves,
+the noise model, label correlations) is fitted to a sample of rows, which is the same however the rows are cut.
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit, logit
 
-from pmlkit._typing import BoolArray, FloatArray
+from pmlkit._typing import CSR, BoolArray, FloatArray
+from pmlkit.blocks import Engine, State
+from pmlkit.methods.clear_pml import cell_passes as passes
+from pmlkit.methods.clear_pml.block_ridge import BlockRidge, candidate_values, sample_scores
+from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds, blended_target
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
-from pmlkit.methods.clear_pml.loo_ridge import LooRidge
-from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, rescale_to_sum, shrunk_count
+from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shrunk_count, true_probabilities
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration
-from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates
+from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates, likeliest_noise_model
 
-__all__ = ["COMPETITION", "CandidateModel", "Evidence", "as_log_odds", "blended_target", "correct_by_correlations"]
+__all__ = [
+    "COMPETITION",
+    "Estimate",
+    "Evidence",
+    "Final",
+    "Rounds",
+    "as_log_odds",
+    "blended_target",
+    "correlations_of",
+    "rescaling_shift",
+]
 
-Mode = Literal["several", "single"]
-
-KEPT = 0.5  # weight of the given candidates in the target, beside their confidences
 COMPETITION = 0.8  # a likely candidate speaks against the others of its row
+_PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _FULL_WEIGHT, _WORTH = 4.0, 0.01  # standard errors, and share of rows, by which "single" must win for full weight
 _FEW, _FADE = 2.5, 0.5  # true labels per row up to which "single" counts, and over which range it fades
-_ROWS_TO_CALIBRATE = 50_000
-_SURELY_TRUE = 1.0 - 1e-9
+_SAMPLE_ROWS, _SAMPLE_CELLS = 50_000, 40_000_000
+
+
+def sample_step(n_rows: int, n_labels: int) -> int:
+    """Return how many rows are one row of the sample."""
+    return -(-n_rows // max(1, min(_SAMPLE_ROWS, _SAMPLE_CELLS // n_labels)))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A model of one target, with its calibrated leave-one-out probabilities of the training rows."""
+    """A model of one target, with the calibrated leave-one-out scores of a sample of rows.
 
-    probability: FloatArray
+    Attributes
+    ----------
+    model : tuple of arrays
+        Of the regression.
+    calibration : ScoreCalibration
+    weights : tuple of arrays
+        The model for the rows that passes see.
+    target : State
+        At the cells of each block.
+    known : State
+        Scores of a block's rows where all of them are in the sample, None where not.
+    scores, sample_target : arrays of shape (n_sample_rows, n_labels)
+    """
+
     model: tuple[FloatArray, FloatArray]
     calibration: ScoreCalibration
+    weights: Any
+    target: State
+    known: State
+    scores: FloatArray
+    sample_target: FloatArray
 
-    @classmethod
-    def of(cls, ridge: LooRidge | DualRidge, target: FloatArray) -> "Evidence":
-        """Fit the regression to a target and calibrate its leave-one-out scores."""
-        model = ridge.fit(target)
-        scores = ridge.loo_scores(target, model)
-        step = -(-len(scores) // _ROWS_TO_CALIBRATE)
-        calibration = fit_calibration(scores[::step], target[::step])
-        return cls(calibration.probabilities(scores), model, calibration)
+    @property
+    def probability(self) -> FloatArray:
+        """The calibrated leave-one-out probabilities of the sample."""
+        return self.calibration.probabilities(self.scores)
 
 
 @dataclass(frozen=True)
@@ -50,13 +84,14 @@ class Estimate:
 
     Attributes
     ----------
-    confidence : dict of mode to array of shape (n_samples, n_labels)
+    confidence : dict of mode to State
+        At the cells of each block.
     single_weight : float
         Weight of the mode "single"; that of "several" is the rest.
     evidence : Evidence
     """
 
-    confidence: dict[Mode, FloatArray]
+    confidence: dict[Mode, State]
     single_weight: float
     evidence: Evidence
 
@@ -68,173 +103,257 @@ class Final:
     Attributes
     ----------
     correlations : LabelCorrelations
-    probability : array of shape (n_samples, n_labels)
-        The predictor's leave-one-out probabilities.
-    confidence : array of shape (n_samples, n_labels)
+    confidence : State
+        At the cells of each block.
     share_without_truth : float
         Estimated share of rows none of whose candidates is true.
     """
 
     correlations: LabelCorrelations
-    probability: FloatArray
-    confidence: FloatArray
+    confidence: State
     share_without_truth: float
 
 
-@dataclass(frozen=True)
-class CandidateModel:
-    """Inputs shared by all confidence updates.
+class Rounds:
+    """The passes over rows with candidates.
 
-    Attributes
+    Parameters
     ----------
-    ridge : LooRidge or DualRidge
-    is_candidate : bool array of shape (n_samples, n_labels)
-    chance : array of shape (n_samples, n_labels)
-        Probability of being true, by the first evidence.
-    floor : float
-        Probability that a false label is a candidate.
-    presence : float
-        Weight of having a true label, see `candidate_confidence`.
-    independent : bool
-        Whether the candidates of a row are taken one by one, without competition.
-    competition : float
-        In the mode "several".
-    answers : Answers, optional
-        Of a reviewer. Cells that are wrong are no candidates, those that are right are.
-    given : bool array of shape (n_samples, n_labels), optional
-        The candidates before the answers.
+    engine : Engine
+    cells : State
+        `Cells` of each block.
+    first : State
+        How many rows with cells come before each block.
+    ridge : BlockRidge or DualRidge
+        The latter for a single block.
+    n_rows, n_labels, n_candidates : int
+        Of all blocks.
     """
 
-    ridge: LooRidge | DualRidge
-    is_candidate: BoolArray
-    chance: FloatArray
-    floor: float
-    presence: float
-    independent: bool
-    competition: float = COMPETITION
-    answers: Answers | None = None
-    given: BoolArray | None = None
+    def __init__(
+        self,
+        engine: Engine,
+        cells: State,
+        first: State,
+        ridge: BlockRidge | DualRidge,
+        *,
+        n_rows: int,
+        n_labels: int,
+        n_candidates: int,
+    ) -> None:
+        self.engine, self.cells, self.first, self.ridge = engine, cells, first, ridge
+        self.n_rows, self.n_labels, self.n_candidates = n_rows, n_labels, n_candidates
+        self.step = sample_step(n_rows, n_labels)
+        self._none = engine.of([None] * engine.n_blocks)
 
-    def confidence(self, chance: FloatArray, competition: float) -> FloatArray:
+    def evidence(self, target: State) -> Evidence:
+        """Fit the regression to a target and calibrate its leave-one-out scores."""
+        engine, ridge = self.engine, self.ridge
+        if isinstance(ridge, DualRidge):
+            (cells,), (values,) = self.cells, target
+            full = cells.dense(values, slice(0, cells.n_rows)).astype(ridge.dtype)
+            model: Any = ridge.fit(full)
+            scores, weights = engine.of([ridge.loo_scores(full, model)]), None
+        else:
+            model = ridge.fit(target)
+            weights = engine.share(ridge.weights(model))
+            scores = engine.map(
+                sample_scores, ridge.source, ridge.leverage, self.cells, target, self.first,
+                rows=self._shared_rows, weights=weights, step=self.step,
+            )  # fmt: skip
+        sampled, wanted = self._sample(scores, target)
+        calibration = fit_calibration(sampled, wanted)
+        known = scores if self.step == 1 else self._none
+        return Evidence(model, calibration, weights, target, known, sampled, wanted)
+
+    def _sample(self, scores: State, target: State) -> tuple[FloatArray, FloatArray]:
+        found = self.engine.reduce(passes.sample, scores, self.cells, target, self.first, step=self.step)
+        kind = found[0][0].dtype
+        return _stacked([part for part, _ in found]), _stacked([part for _, part in found]).toarray().astype(kind)
+
+    def over_scores(self, function: Any, evidence: Evidence, *states: State, keep: bool = True, **shared: Any) -> State:
+        """Map a function of a block's leave-one-out scores."""
+        return self.engine.map(function, *self._scored(evidence), *states, keep=keep, **self._how(evidence), **shared)
+
+    def _scored(self, evidence: Evidence) -> tuple[State, ...]:
+        if self.step == 1 or isinstance(self.ridge, DualRidge):
+            return self._none, self._none, self.cells, evidence.target, evidence.known
+        return self.ridge.source, self.ridge.leverage, self.cells, evidence.target, self._none
+
+    def _how(self, evidence: Evidence) -> dict[str, Any]:
+        return {"rows": self._shared_rows, "weights": evidence.weights, "calibration": evidence.calibration}
+
+    @property
+    def _shared_rows(self) -> Any:
+        if isinstance(self.ridge, DualRidge):
+            return None
+        if not hasattr(self, "_rows_handle"):
+            self._rows_handle = self.engine.share(self.ridge.rows)
+        return self._rows_handle
+
+    def sample_of_rule(
+        self, evidence: Evidence, correlations: LabelCorrelations, confidence: State
+    ) -> tuple[FloatArray, CSR, FloatArray]:
+        """Return scores, candidates and confidences of the sample's rows that have candidates."""
+        scores = correlations.adjust(as_log_odds(evidence.probability))
+        expit(scores, out=scores)
+        table = _stacked(self.engine.reduce(passes.given_sample, self.cells, confidence, self.first, step=self.step))
+        labelled = np.diff(table.indptr) > 0 if self.n_labels > 1 else np.ones(table.shape[0], dtype=bool)
+        if not labelled.all():
+            scores, table = scores[labelled], table[labelled]
+        candidates = sparse.csr_array((np.ones(table.nnz), table.indices, table.indptr), table.shape)
+        return scores, candidates, table.data
+
+    def first_evidence(self) -> tuple[Evidence, float]:
+        """Return the evidence of the candidates themselves, and the noise floor."""
+        first = self.evidence(self.engine.map(candidate_values, self.cells))
+        self.floor = noise_floor(first.probability, first.sample_target > 0)
+        self.chance = self.over_scores(passes.chance_values, first, floor=self.floor)
+        return first, self.floor
+
+    def decide_noise_model(
+        self, first: Evidence, every_row_has_a_label: bool | str, *, some_empty: bool, n_answers: int
+    ) -> None:
+        """Estimate how candidates compete and how likely rows without a true one are."""
+        presence, competition = float("inf"), COMPETITION
+        # Where rows without candidates are seen, competition between candidates misleads.
+        independent = some_empty and every_row_has_a_label is not True
+        if every_row_has_a_label is not True and not independent:
+            chance = true_probabilities(first.probability, self.floor)
+            presence = presence_weight(chance, first.sample_target > 0, self.floor, competition=competition)
+            if every_row_has_a_label is False:
+                presence = min(presence, _PRESENCE_IF_IN_DOUBT)
+            if n_answers:
+                chances, given, right, wrong = self._answered()
+                competition, presence = likeliest_noise_model(
+                    chances, given, Answers(right, wrong), self.floor, competition=competition, presence=presence
+                )
+        self.noise = NoiseModel(self.floor, presence, independent, competition)
+        self.has_answers = n_answers > 0
+
+    def _answered(self) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
+        parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))  # type: ignore[return-value]
+
+    def confidence(self, chance: State, competition: float) -> State:
         """Return the confidences at some probabilities of being true."""
-        if self.answers is not None:
-            chance = np.where(self.answers.right, _SURELY_TRUE, chance)
-        return candidate_confidence(chance, self.is_candidate, self.floor, **self._options(competition))
-
-    def _competition(self, mode: Mode) -> float:
-        return self.competition if mode == "several" else 1.0
-
-    def _options(self, competition: float) -> dict[str, float]:
-        if self.independent:
-            return {"competition": 0.0, "presence": 1.0}
-        return {"competition": competition, "presence": self.presence}
+        return self.engine.map(passes.confidence_values, self.cells, chance, noise=self.noise, competition=competition)
 
     def estimate(self, mode: Literal["auto", "several", "single"]) -> Estimate:
         """Estimate confidences in one mode, or in both with weights by the evidence for them."""
         if mode != "auto":
             return self._in_mode(mode)
         several = self._in_mode("several")
-        cardinality = float(several.confidence["several"].sum()) / len(self.chance)
+        cardinality = float(self.engine.reduce(passes.total, several.confidence["several"])) / self.n_rows
         possible = float(np.clip((_FEW - cardinality) / _FADE, 0.0, 1.0))
-        if self.independent or possible == 0.0:
+        if self.noise.independent or possible == 0.0:
             return several
         single = self._in_mode("single")
-        gain = self._hits(single.evidence) - self._hits(several.evidence)
-        doubt = max(float(gain.std()) / np.sqrt(len(gain)), _WORTH / 3.0)
-        weight = possible * float(np.clip(gain.mean() / doubt / _FULL_WEIGHT, 0.0, 1.0)) ** 2
+        hits = [self.over_scores(passes.hits, estimate.evidence) for estimate in (single, several)]
+        gain, squares = self.engine.reduce(passes.gains, *hits)
+        mean = gain / self.n_rows
+        doubt = max(float(np.sqrt(max(squares / self.n_rows - mean**2, 0.0))) / np.sqrt(self.n_rows), _WORTH / 3.0)
+        weight = possible * float(np.clip(mean / doubt / _FULL_WEIGHT, 0.0, 1.0)) ** 2
         if weight in (0.0, 1.0):
             return single if weight else several
         confidence = several.confidence | single.confidence
-        mixed = (1.0 - weight) * confidence["several"] + weight * confidence["single"]
-        return Estimate(confidence, weight, Evidence.of(self.ridge, blended_target(self.is_candidate, mixed)))
+        mixed = self._mixed(confidence, weight)
+        target = self.engine.map(passes.target_values, self.cells, mixed)
+        return Estimate(confidence, weight, self.evidence(target))
 
     def _in_mode(self, mode: Mode) -> Estimate:
         """Estimate confidences from the first evidence, refine them once, and fit the predictor to them."""
-        rough = self.confidence(self.chance, self._competition(mode))
-        confidence = self.confidence(_inside(Evidence.of(self.ridge, rough).probability), self._competition(mode))
-        evidence = Evidence.of(self.ridge, blended_target(self.is_candidate, confidence))
-        return Estimate({mode: confidence}, float(mode == "single"), evidence)
-
-    def _hits(self, evidence: Evidence) -> FloatArray:
-        """Return whether the label with the highest leave-one-out probability is a candidate."""
-        best = evidence.probability.argmax(axis=1)
-        return np.asarray(self.is_candidate[np.arange(len(best)), best], dtype=np.float64)
+        competition = self.noise.in_mode(mode)
+        second = self.evidence(self.confidence(self.chance, competition))
+        confidence = self.over_scores(passes.refined_values, second, noise=self.noise, competition=competition)
+        target = self.engine.map(passes.target_values, self.cells, confidence)
+        return Estimate({mode: confidence}, float(mode == "single"), self.evidence(target))
 
     def final(self, estimate: Estimate) -> Final:
         """Correct by label correlations, estimate the confidences once more, and average both estimates."""
         # Competition ranks candidates well but makes all confidences too small.
-        alone = self.confidence(self.chance, 0.0)
-        n_true = shrunk_count(float(alone.sum()), int(self.is_candidate.sum()))
-        offset: FloatArray | float = 0.0
-        target = blended_target(
-            self.is_candidate,
-            self._mixed({mode: self._scaled(mode, c, n_true) for mode, c in estimate.confidence.items()}, estimate),
-        )
-        correlations, probability = correct_by_correlations(estimate.evidence, target)
-        chance = _inside(probability)
-        if self.answers is not None:
+        alone = float(self.engine.reduce(passes.total, self.confidence(self.chance, 0.0)))
+        n_true = shrunk_count(alone, self.n_candidates)
+        scaled = {mode: self._scaled(mode, values, n_true) for mode, values in estimate.confidence.items()}
+        before = self._mixed(scaled, estimate.single_weight)
+        target = self.engine.map(passes.target_values, self.cells, before)
+        found = self.engine.reduce(passes.sample_values, self.cells, target, self.first, step=self.step)
+        correlations = correlations_of(estimate.evidence, _stacked(found).toarray())
+        chance = self.over_scores(passes.corrected_values, estimate.evidence, correlations=correlations)
+        offset = None
+        if self.has_answers:
             n_true, offset = self._by_answers(chance, n_true)
-        final: dict[Mode, FloatArray] = {}
-        without: dict[Mode, FloatArray] = {}
-        for mode, before in estimate.confidence.items():
-            last = self.confidence(chance, self._competition(mode))
-            log_odds = (as_log_odds(before) + as_log_odds(last)) / 2.0 + offset
-            both = np.where(self.is_candidate, expit(log_odds), 0.0)
-            if mode == "single":
-                total = (before.sum(axis=1, keepdims=True) + last.sum(axis=1, keepdims=True)) / 2.0
-                both *= total / np.maximum(both.sum(axis=1, keepdims=True), 1e-12)
+        final: dict[Mode, State] = {}
+        without = 0.0
+        for mode, values in estimate.confidence.items():
+            competition = self.noise.in_mode(mode)
+            both = self.engine.map(
+                passes.averaged_values, self.cells, chance, values,
+                noise=self.noise, competition=competition, offset=offset, is_single=mode == "single",
+            )  # fmt: skip
             final[mode] = self._scaled(mode, both, n_true)
-            without[mode] = no_true_label(
-                self.chance, self.is_candidate, self.floor, **self._options(self._competition(mode))
+            share = self.engine.reduce(
+                passes.rows_without_truth, self.cells, self.chance, noise=self.noise, competition=competition
             )
-        share = float(self._mixed(without, estimate).mean())
-        confidence = self._mixed(final, estimate)
-        if self.answers is not None:
-            confidence = np.where(self.answers.right, 1.0, confidence)
-        return Final(correlations, probability, confidence, share)
+            several = 1.0 if len(estimate.confidence) == 1 else 1.0 - estimate.single_weight
+            without += (several if mode == "several" else estimate.single_weight) * share / self.n_rows
+        confidence = self._mixed(final, estimate.single_weight)
+        if self.has_answers:
+            confidence = self.engine.map(passes.with_answers, self.cells, confidence)
+        return Final(correlations, confidence, float(without))
 
-    def _by_answers(self, chance: FloatArray, n_true: float) -> tuple[float, FloatArray]:
+    def _by_answers(self, chance: State, n_true: float) -> tuple[float, FloatArray]:
         """Return how many candidates are true by the answers as well, and what they add to each label's log odds."""
-        assert self.answers is not None
-        assert self.given is not None
-        plain = candidate_confidence(chance, self.given, self.floor, **self._options(self.competition))
-        log_odds = as_log_odds(rescale_to_sum(plain, n_true))
-        asked = self.given & (self.answers.right | self.answers.wrong)
-        rates = fit_label_rates(log_odds[asked], np.nonzero(asked)[1], self.answers.right[asked], chance.shape[1])
-        corrected = expit(log_odds + rates.shift + rates.per_label)
-        open_cells = self.is_candidate & ~self.answers.right
-        return float(corrected[open_cells].sum() + self.answers.right.sum()), rates.per_label
+        plain = self.engine.map(passes.plain_values, self.cells, chance, noise=self.noise)
+        shift = rescaling_shift(self.engine, plain, n_true)
+        asked = self.engine.reduce(passes.asked_cells, self.cells, plain, shift=shift)
+        log_odds, label, is_true = (np.concatenate([part[k] for part in asked]) for k in range(3))
+        rates = fit_label_rates(log_odds, label, is_true, self.n_labels)
+        n_open = self.engine.reduce(
+            passes.open_total, self.cells, plain, shift=shift, rates=rates.shift + rates.per_label
+        )
+        return float(n_open), rates.per_label
 
-    @staticmethod
-    def _scaled(mode: Mode, confidence: FloatArray, n_true: float) -> FloatArray:
-        return rescale_to_sum(confidence, n_true) if mode == "several" else confidence
+    def _scaled(self, mode: Mode, values: State, n_true: float) -> State:
+        if mode != "several":
+            return values
+        return self.engine.map(passes.shifted, values, shift=rescaling_shift(self.engine, values, n_true))
 
-    @staticmethod
-    def _mixed(of_mode: dict[Mode, FloatArray], estimate: Estimate) -> FloatArray:
+    def _mixed(self, of_mode: dict[Mode, State], weight: float) -> State:
         if len(of_mode) == 1:
             return next(iter(of_mode.values()))
-        return (1.0 - estimate.single_weight) * of_mode["several"] + estimate.single_weight * of_mode["single"]
+        return self.engine.map(passes.mixture, of_mode["several"], of_mode["single"], weight=weight)
 
 
-def correct_by_correlations(evidence: Evidence, target: FloatArray) -> tuple[LabelCorrelations, FloatArray]:
-    """Fit the label correlations of an evidence; return them and the corrected probabilities."""
-    log_odds = as_log_odds(evidence.probability)
-    step = -(-len(log_odds) // _ROWS_TO_CALIBRATE)
-    correlations = fit_label_correlations(log_odds[::step], target[::step])
-    probability = correlations.adjust(log_odds)
-    expit(probability, out=probability)
-    return correlations, probability
+def rescaling_shift(engine: Engine, values: State, wanted: float) -> float:
+    """Return what, added to the log odds of all confidences, makes them sum to `wanted`.
+
+    Newton's method on the log odds of their mean, which are nearly a straight line, inside a shrinking interval.
+    """
+    low, high, shift = -40.0, 40.0, 0.0
+    for _ in range(100):
+        count, total, slope = engine.reduce(passes.shifted_sums, values, shift=shift)
+        if not count:
+            return 0.0
+        goal = float(np.clip(wanted, 1e-3 * count, (1.0 - 1e-3) * count))
+        low, high = (shift, high) if total < goal else (low, shift)
+        mean = min(max(total / count, 1e-300), 1.0 - 1e-16)
+        change = (logit(goal / count) - logit(mean)) * mean * (1.0 - mean) * count / max(slope, 1e-300)
+        following = shift + change
+        if not low < following < high:
+            following = (low + high) / 2.0
+        if abs(following - shift) < 1e-12 * max(1.0, abs(shift)):
+            break
+        shift = following
+    return float(shift)
 
 
-def blended_target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArray:
-    """Shrink confidences halfway towards the given candidates, which guards against wrong confidences."""
-    return np.asarray(np.where(is_candidate, KEPT + (1.0 - KEPT) * confidence, 0.0))
+def correlations_of(evidence: Evidence, target: FloatArray) -> LabelCorrelations:
+    """Fit the label correlations of an evidence to the sample."""
+    return fit_label_correlations(as_log_odds(evidence.probability), target)
 
 
-def as_log_odds(probability: FloatArray) -> FloatArray:
-    """Return the log odds of probabilities, away from zero and one."""
-    return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
-
-
-def _inside(probability: FloatArray) -> FloatArray:
-    return np.asarray(np.clip(probability, 1e-4, 1.0 - 1e-6))
+def _stacked(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)

@@ -76,16 +76,13 @@ def dual_ridge(kernel: LandmarkKernel, regularization: float, *, dtype: DTypeLik
     >>> bool(np.corrcoef(scores[:, 0], target[:, 0])[0, 1] > 0.8)
     True
     """
-    n_rows = kernel.landmarks.shape[0]
-    values = np.empty((n_rows, n_rows), dtype=dtype, order="F")
-    for rows in row_blocks(n_rows, n_rows):
-        # Symmetric: blocks of columns are as good as blocks of rows, and lie together in memory.
-        values[:, rows] = kernel(kernel.landmarks[rows]).T
-    mean = values.mean(axis=0, dtype=np.float64)
-    centre = mean.astype(dtype)
-    values -= centre
-    values -= centre[:, None]
-    values += np.asarray(mean.mean(), dtype=dtype)
+    values, mean = _lower_kernel(kernel, dtype)
+    n_rows = len(values)
+    centre, total = mean.astype(dtype), np.asarray(mean.mean(), dtype=dtype)
+    for columns in row_blocks(n_rows, n_rows):
+        block = values[columns.start :, columns]
+        block -= centre[columns]
+        block -= centre[columns.start :, None] - total
     values[np.diag_indices(n_rows)] += np.asarray(regularization, dtype=dtype)
     factor = linalg.cholesky(values, lower=True, overwrite_a=True, check_finite=False)
     invert = linalg.get_lapack_funcs("trtri", (factor,))
@@ -95,3 +92,19 @@ def dual_ridge(kernel: LandmarkKernel, regularization: float, *, dtype: DTypeLik
         part = inverse[:, columns]
         diagonal[columns] = np.einsum("ij,ij->j", part, part)
     return DualRidge(factor, diagonal, mean, regularization)
+
+
+def _lower_kernel(kernel: LandmarkKernel, dtype: DTypeLike) -> tuple[FloatArray, FloatArray]:
+    """Return the lower triangle of the kernel between the landmarks, in blocks of columns, and the means of columns."""
+    rows = kernel.landmarks.astype(dtype)
+    n_rows, n_features = rows.shape
+    values = np.zeros((n_rows, n_rows), dtype=dtype, order="F")
+    total = np.zeros(n_rows)
+    for columns in row_blocks(n_rows, max(n_rows, n_features)):
+        below = rows[columns.start :]
+        block = LandmarkKernel(rows[columns], kernel.width, kernel.linear)(below)
+        values[columns.start :, columns] = block
+        n_own = columns.stop - columns.start
+        total[columns] += block.sum(axis=0, dtype=np.float64)
+        total[columns.stop :] += block[n_own:].sum(axis=1, dtype=np.float64)
+    return values, total / n_rows

@@ -8,15 +8,20 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from pmlkit._typing import BoolArray, Features
-from pmlkit.methods.clear_pml.feature_weighting import fit_weighting, possible_weightings
+from pmlkit.methods.clear_pml.feature_weighting import (
+    FeatureMoments,
+    feature_moments,
+    fit_weighting,
+    possible_weightings,
+)
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
 from pmlkit.methods.clear_pml.loo_ridge import ridge_system, search_regularization
 
-__all__ = ["EmptyRows", "decide_empty_rows"]
+__all__ = ["ROWS", "EmptyRows", "decide_by_sample", "decide_empty_rows"]
 
 logger = logging.getLogger(__name__)
 
-_ROWS = 1000
+ROWS = 1000
 _LEAST_AUC, _SURE = 0.7, 3.0  # standard errors above one half
 
 
@@ -54,17 +59,21 @@ def decide_empty_rows(X: Features, is_empty: BoolArray) -> EmptyRows:
     >>> decide_empty_rows(X, X[:, 0] > 0.5).meaning, decide_empty_rows(X, np.arange(300) % 3 == 0).meaning
     ('negative', 'unlabelled')
     """
-    chosen = sample_by_content(X, _ROWS)
-    target = is_empty[chosen]
+    chosen = sample_by_content(X, ROWS)
+    return decide_by_sample(X[chosen], is_empty[chosen], feature_moments(X))
+
+
+def decide_by_sample(X: Features, target: BoolArray, moments: FeatureMoments) -> EmptyRows:
+    """Decide as `decide_empty_rows` does, from a sample of rows, whether each is empty, and the moments of all rows."""
     n_empty, n_other = int(target.sum()), int((~target).sum())
     if not n_empty or not n_other:
         return EmptyRows("unlabelled", "too few rows to tell")
-    weightings = possible_weightings(X)
-    rows = fit_weighting(X, weightings[-1]).transform(X[chosen])
+    weightings = possible_weightings(moments)
+    rows = fit_weighting(moments, weightings[-1]).transform(X)
     kernel = LandmarkKernel(rows, mean_distance_between(rows), linear=weightings[0] != "standard")
     system = ridge_system(kernel, rows)
     column = target.astype(np.float64)[:, None]
-    regularization, _ = search_regularization(system, column, np.arange(len(chosen)))
+    regularization, _ = search_regularization(system, column, np.arange(len(target)))
     ridge = system.solved(regularization)
     auc = float(roc_auc_score(target, ridge.loo_scores(column, ridge.fit(column))[:, 0]))
     error = float(np.sqrt((n_empty + n_other + 1) / (12.0 * n_empty * n_other)))

@@ -1,7 +1,8 @@
 """The estimator ClearPML: leave-one-out evidence, confidences, predictor."""
 
 import logging
-import warnings
+from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,24 +12,28 @@ from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit.exceptions import PMLWarning
-from pmlkit.methods.base import BasePML, Learned, labelled_rows
-from pmlkit.methods.clear_pml.confidence_rounds import (
-    COMPETITION,
-    CandidateModel,
-    Evidence,
-    as_log_odds,
-    blended_target,
-    correct_by_correlations,
-)
+from pmlkit.blocks import RowBlocks, State
+from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
+from pmlkit.methods.clear_pml import cell_passes as passes
+from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
+from pmlkit.methods.clear_pml.cells import Cells, cells_of_block
+from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_odds, correlations_of
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
-from pmlkit.methods.clear_pml.empty_rows import decide_empty_rows
-from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting, fit_weighting, possible_weightings
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
-from pmlkit.methods.clear_pml.loo_ridge import LooRidge, ridge_system, search_regularization
-from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, true_probabilities
+from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
+from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
+from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
+from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between
+from pmlkit.methods.clear_pml.loo_ridge import ridge_system, search_regularization
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
-from pmlkit.methods.clear_pml.verified import Answers, likeliest_noise_model, read_verified
+from pmlkit.methods.clear_pml.survey import (
+    Survey,
+    candidate_table,
+    chosen_rows,
+    merge_surveys,
+    survey_block,
+    warn_of_twin_labels,
+)
 from pmlkit.methods.progress import Progress
 
 __all__ = ["ClearPML"]
@@ -37,11 +42,10 @@ logger = logging.getLogger(__name__)
 
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
-_PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
-_TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
-_LANDMARKS, _WIDE = 1000, 2000  # and features from which so few landmarks cannot hold what the rows say
-_ALWAYS_ALL, _NEVER_ALL = 4_000, 10_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 5_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_LANDMARKS = 1000  # which cannot hold what rows with more features than that say
+_ALWAYS_ALL, _NEVER_ALL = 6_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
+_CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -59,8 +63,8 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (2,000 words or more) up to 4,000
-        rows, up to 10,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 6,000
+        rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
@@ -131,6 +135,10 @@ class ClearPML(BasePML):
 
     _calibrates: ClassVar[bool] = True
 
+    _fits_blocks: ClassVar[bool] = True
+
+    _kernel: LandmarkKernel
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
         "n_landmarks": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
@@ -179,134 +187,182 @@ class ClearPML(BasePML):
         return self
 
     def _fit(self, X: Features, Y: CSR, progress: Progress, verified: Any = None) -> Learned:
-        _warn_of_twin_labels(Y)
-        answers = None if verified is None else read_verified(verified, Y.shape)
-        has_candidates = labelled_rows(Y) if answers is None else labelled_rows(Y) | answers.rows
-        self.empty_rows_ = self._decide_empty_rows(X, has_candidates)
-        labelled = X if has_candidates.all() else X[has_candidates]
-        given = np.asarray((Y if has_candidates.all() else Y[has_candidates]).toarray() > 0)
-        is_candidate = given
-        if answers is not None:
-            answers = answers.of_rows(has_candidates)
-            is_candidate = (given | answers.right) & ~answers.wrong
-        # Rows without candidates join by way of the landmarks' moments; with them, all rows as landmarks gain nothing.
-        exact = self.empty_rows_ is None and self._all_rows_affordable(X, Y.shape[1])
-        self._weighting, self._kernel, ridge = self._choose_features(X, labelled, is_candidate, exact=exact)
+        learned = self._fit_blocks(RowBlocks.of_arrays(X, Y), progress, verified=verified)
+        (confidence,), (scores,) = learned.confidence, learned.scores
+        return Learned(confidence=confidence, scores=scores, sample=learned.sample)
+
+    def _fit_blocks(self, rows: RowBlocks, progress: Progress, verified: Any = None) -> LearnedBlocks:
+        engine, n_labels = rows.engine, rows.n_labels
+        assert rows.Y is not None
+        cells = engine.map(cells_of_block, rows.Y, *_answers_in_blocks(verified, rows))
+        size = max(_LANDMARKS, EMPTY_ROWS_SAMPLE, 0 if self.n_landmarks == "auto" else self.n_landmarks)
+        survey = Survey.of(
+            engine.reduce(survey_block, rows.X, rows.Y, cells, rows.first_rows, combine=merge_surveys, size=size)
+        )
+        if not survey.n_candidates + survey.n_answers and n_labels > 1:
+            raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
+        warn_of_twin_labels(survey.pairs, rows.n_rows)
+        self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
+        # Unlabelled rows join by way of the landmarks' moments.
+        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(survey.moments, n_labels)
+        if exact and len(rows.sizes) > 1:
+            return self._fit_whole(rows, progress, verified)
+        engine.begin(self._fit_key(rows, survey))
+        used = engine.map(_used_rows, rows.X, cells, keep=False)
+        first = engine.of(np.cumsum([0, *survey.n_used[:-1]]).tolist())
+        ridge = self._choose_features(rows, used, cells, survey, exact=exact)
+        counts = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
+        rounds = Rounds(engine, cells, first, ridge, n_candidates=survey.n_candidates, **counts)
         progress.step("features")
-        first = Evidence.of(ridge, is_candidate.astype(ridge.dtype))
-        self.noise_floor_ = noise_floor(first.probability, is_candidate)
-        chance = true_probabilities(first.probability, self.noise_floor_)
+        start, self.noise_floor_ = rounds.first_evidence()
         progress.step("evidence")
-        some_empty = not (has_candidates.all() and given.any(axis=1).all())
-        model = self._noise_model(ridge, is_candidate, chance, some_empty, answers, given)
-        estimate = model.estimate(self.mode)
+        some_empty = n_labels > 1 and survey.n_given_rows < rows.n_rows
+        rounds.decide_noise_model(start, self.every_row_has_a_label, some_empty=some_empty, n_answers=survey.n_answers)
+        del start
+        estimate = rounds.estimate(self.mode)
         self.single_weight_ = estimate.single_weight
         self.mode_ = "single" if estimate.single_weight > 0.5 else "several"
         progress.step("confidences")
-        final = model.final(estimate)
+        final = rounds.final(estimate)
         self.share_without_truth_ = final.share_without_truth
-        scores = np.zeros(Y.shape)
+        evidence, self._correlations = estimate.evidence, final.correlations
         if self.empty_rows_ == "negative":
-            target = np.zeros(Y.shape)
-            target[has_candidates] = blended_target(is_candidate, final.confidence)
-            weighted = self._weighting.transform(X)
-            ridge = ridge_system(self._kernel, weighted, dtype=ridge.dtype).solved(self.regularization_)
-            evidence = Evidence.of(ridge, target)
-            self._correlations, scores = correct_by_correlations(evidence, target)
-        else:
-            evidence, self._correlations = estimate.evidence, final.correlations
-            scores[has_candidates] = final.probability
+            rounds, evidence, self._correlations = self._with_negative_rows(rows, rounds, final.confidence)
         self._calibration = evidence.calibration
+        ridge = rounds.ridge
         self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
-        if isinstance(ridge, LooRidge) and self.empty_rows_ == "unlabelled":
+        if isinstance(ridge, BlockRidge) and self.empty_rows_ == "unlabelled":
+            empty = engine.map(_empty_rows, rows.X, cells, keep=False)
             self.intercept_, self.dual_coef_ = fit_with_pseudo_labels(
                 ridge,
                 evidence.model,
-                self._kernel,
-                self._weighting.transform(X[~has_candidates]),
-                lambda raw: expit(_PSEUDO_LABEL_SLOPE * self._log_odds(raw)),
-                _PSEUDO_LABEL_WEIGHT,
+                empty,
+                n_others=rows.n_rows - sum(survey.n_used),
+                curves=(self._calibration, self._correlations, _PSEUDO_LABEL_SLOPE),
+                weight=_PSEUDO_LABEL_WEIGHT,
             )
-        row = np.repeat(np.cumsum(has_candidates) - 1, np.diff(Y.indptr))
-        confidence = final.confidence[row, Y.indices]
-        n_candidates = np.bincount(Y.indices, minlength=Y.shape[1])
-        n_true = np.bincount(Y.indices, weights=confidence, minlength=Y.shape[1])
-        self.noise_rate_ = 1.0 - n_true / np.maximum(n_candidates, 1)
+        n_given, n_true = engine.reduce(passes.label_totals, cells, final.confidence)
+        self.noise_rate_ = 1.0 - n_true / np.maximum(n_given, 1)
         progress.step("predictor")
-        return Learned(confidence=confidence, scores=scores)
+        return LearnedBlocks(
+            confidence=engine.map(passes.given_values, cells, final.confidence),
+            scores=rounds.over_scores(
+                passes.out_of_fold_scores, evidence, rows.Y, keep=False, correlations=self._correlations
+            ),
+            sample=rounds.sample_of_rule(evidence, self._correlations, final.confidence),
+        )
 
-    def _noise_model(
-        self,
-        ridge: LooRidge | DualRidge,
-        is_candidate: BoolArray,
-        chance: FloatArray,
-        some_empty: bool,
-        answers: Answers | None,
-        given: BoolArray,
-    ) -> CandidateModel:
-        floor, presence, competition = self.noise_floor_, float("inf"), COMPETITION
-        # Where rows without candidates are seen, competition between candidates misleads.
-        independent = some_empty and self.every_row_has_a_label is not True
-        if self.every_row_has_a_label is not True and not independent:
-            presence = presence_weight(chance, is_candidate, floor, competition=competition)
-            if self.every_row_has_a_label is False:
-                presence = min(presence, _PRESENCE_IF_IN_DOUBT)
-            if answers is not None and (answers.right.any() or answers.wrong.any()):
-                competition, presence = likeliest_noise_model(
-                    chance, given, answers, floor, competition=competition, presence=presence
-                )
-        return CandidateModel(ridge, is_candidate, chance, floor, presence, independent, competition, answers, given)
+    def _with_negative_rows(
+        self, rows: RowBlocks, rounds: Rounds, confidence: State
+    ) -> tuple[Rounds, Evidence, LabelCorrelations]:
+        """Fit the predictor to all rows, those without candidates as rows without any label."""
+        engine = rows.engine
+        cells = engine.map(Cells.of_all_rows, rounds.cells)
+        target = engine.map(passes.target_values, cells, confidence)
+        counts: dict[str, Any] = {"n_rows": rows.n_rows, "n_labels": rows.n_labels}
+        ridge: BlockRidge | DualRidge
+        if isinstance(rounds.ridge, DualRidge):
+            landmarks = self._weighting.transform(rows.X.compute())
+            self._kernel = replace(self._kernel, landmarks=landmarks)
+            ridge = dual_ridge(self._kernel, self.regularization_, dtype=rounds.ridge.dtype)
+        else:
+            ridge, _ = block_ridge(
+                engine, rows.X, cells, self._weighting, self._kernel,
+                dtype=rounds.ridge.dtype, penalty=self.regularization_, **counts,
+            )  # fmt: skip
+        among_all = Rounds(engine, cells, rows.first_rows, ridge, n_candidates=rounds.n_candidates, **counts)
+        evidence = among_all.evidence(target)
+        return among_all, evidence, correlations_of(evidence, evidence.sample_target)
 
-    def _decide_empty_rows(self, X: Features, has_candidates: BoolArray) -> str | None:
-        if has_candidates.all():
+    def _fit_whole(self, rows: RowBlocks, progress: Progress, verified: Any) -> LearnedBlocks:
+        """Fit few rows of wide text, all of which are landmarks, in one place, and hand back the blocks."""
+        assert rows.Y is not None
+        whole = RowBlocks.of_arrays(rows.X.compute(), rows.Y.compute())
+        learned = self._fit_blocks(whole, progress, verified=verified)
+        (confidence,), (scores,) = learned.confidence, learned.scores
+        bounds = np.cumsum([0, *rows.sizes])
+        cell_bounds = whole.Y.compute().indptr[bounds] if whole.Y is not None else bounds
+        return LearnedBlocks(
+            confidence=rows.engine.of([confidence[a:b] for a, b in pairwise(cell_bounds)]),
+            scores=rows.engine.of([scores[a:b] for a, b in pairwise(bounds)]),
+            sample=learned.sample,
+        )
+
+    def _fit_key(self, rows: RowBlocks, survey: Survey) -> dict[str, Any]:
+        """Return what a checkpoint belongs to."""
+        return {
+            "method": type(self).__name__,
+            "parameters": {name: str(value) for name, value in self.get_params(deep=False).items()},
+            "shape": (rows.n_rows, rows.n_features, rows.n_labels, list(rows.sizes)),
+            "content": (survey.moments.n_nonzero, survey.n_candidates, survey.everywhere[0].tolist()[:100]),
+            "labels": np.asarray(survey.pairs.diagonal()).tolist(),
+        }
+
+    def _decide_empty_rows(self, rows: RowBlocks, cells: State, survey: Survey) -> str | None:
+        if sum(survey.n_used) == rows.n_rows:
             return None
-        return decide_empty_rows(X, ~has_candidates).meaning if self.empty_rows == "auto" else self.empty_rows
+        if self.empty_rows != "auto":
+            return self.empty_rows
+        sample = chosen_rows(survey.everywhere, EMPTY_ROWS_SAMPLE)
+        is_used = rows.take_rows(rows.engine.map(_is_used, cells, keep=False), sample)
+        return decide_by_sample(rows.take_rows(rows.X, sample), ~is_used, survey.moments).meaning
 
     def _choose_features(
-        self, X: Features, rows: Features, is_candidate: BoolArray, *, exact: bool
-    ) -> tuple[FeatureWeighting, LandmarkKernel, LooRidge | DualRidge]:
-        weightings = possible_weightings(X)
+        self, rows: RowBlocks, used: State, cells: State, survey: Survey, *, exact: bool
+    ) -> BlockRidge | DualRidge:
+        weightings = possible_weightings(survey.moments)
         linear = weightings[0] != "standard"
-        trial = sample_by_content(rows, _ROWS_TO_TRY)
-        few = trial[:: -(-len(trial) // _ROWS_TO_COMPARE)]
+        trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
+        trial_X = rows.take_rows(rows.X, trial)
+        table = rows.engine.map(candidate_table, cells, keep=False)
+        targets = rows.take_rows(table, trial).toarray()
+        few = np.arange(0, len(trial), -(-len(trial) // _ROWS_TO_COMPARE))
         trials = []
         for kind in weightings:
-            weighting = fit_weighting(X, kind)
-            some = weighting.transform(rows[few])
+            weighting = fit_weighting(survey.moments, kind)
+            some = weighting.transform(trial_X[few])
             system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
-            found = search_regularization(system, is_candidate[few].astype(np.float64), np.arange(len(few)))
-            trials.append((weighting, *found))
+            trials.append((weighting, *search_regularization(system, targets[few], np.arange(len(few)))))
         logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
-        weighting, regularization, _ = min(trials, key=lambda found: found[-1])
-        self.weighting_ = weighting.weighting
-        weighted = weighting.transform(rows)
-        if exact:
-            # The penalty of a sample of rows is that of all of them; a search among all would cost much more.
-            some = weighted[trial]
-            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
-            targets = is_candidate[trial].astype(np.float64)
-            self.regularization_, _ = search_regularization(
-                system, targets, np.arange(len(trial)), start=regularization
-            )
-            kernel = LandmarkKernel(weighted, mean_distance_between(some), linear)
-            precision = np.float32 if len(is_candidate) > _ROWS_IN_DOUBLE else np.float64
-            return weighting, kernel, dual_ridge(kernel, self.regularization_, dtype=precision)
+        self._weighting, regularization, _ = min(trials, key=lambda found: found[-1])
+        self.weighting_ = self._weighting.weighting
+        n_used = sum(survey.n_used)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
-        n_landmarks = min(n_landmarks, max(100, _CELLS // len(is_candidate)))
-        landmarks = weighting.transform(X[sample_by_content(X, n_landmarks)])
-        kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
-        dtype = np.float32 if len(is_candidate) * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64
-        system = ridge_system(kernel, weighted, dtype=dtype)
-        self.regularization_, _ = search_regularization(system, is_candidate.astype(dtype), trial, start=regularization)
-        return weighting, kernel, system.solved(self.regularization_)
+        n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
+        landmarks = self._weighting.transform(rows.take_rows(rows.X, chosen_rows(survey.everywhere, n_landmarks)))
+        self._kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
+        exact = exact and landmarks.shape[0] < n_used
+        ridge, self.regularization_ = block_ridge(
+            rows.engine,
+            used,
+            cells,
+            self._weighting,
+            self._kernel,
+            n_rows=n_used,
+            n_labels=rows.n_labels,
+            dtype=np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
+            trial=(trial_X, targets),
+            start=regularization,
+            solve=not exact,
+        )
+        if not exact:
+            assert isinstance(ridge, BlockRidge)
+            return ridge
+        self._kernel = replace(self._kernel, landmarks=self._weighting.transform(used.compute()))
+        precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
+        return dual_ridge(self._kernel, self.regularization_, dtype=precision)
 
-    def _all_rows_affordable(self, X: Features, n_labels: int) -> bool:
+    def _all_rows_affordable(self, moments: FeatureMoments, n_labels: int) -> bool:
         """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
-        if self.n_landmarks != "auto" or X.shape[1] < _WIDE or possible_weightings(X)[0] == "standard":
+        if (
+            self.n_landmarks != "auto"
+            or len(moments.n_with) < _LANDMARKS
+            or possible_weightings(moments)[0] == "standard"
+        ):
             return False
-        n_nonzero = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
-        affordable = float(_CUBE_PER_CELL * n_nonzero * n_labels) ** (1.0 / 3.0)
-        return bool(X.shape[0] <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
+        n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
+        affordable = float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0)
+        return bool(moments.n_rows <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
@@ -316,19 +372,23 @@ class ClearPML(BasePML):
         return np.asarray(expit(self._log_odds(raw)))
 
 
-def _warn_of_twin_labels(Y: CSR) -> None:
-    """Warn when two labels have nearly the same candidates: nothing in the data tells them apart."""
-    count = np.bincount(Y.indices, minlength=Y.shape[1])
-    usual = np.flatnonzero((count > _ROWS_OF_TWINS) & (count < _TWINS * Y.shape[0]))
-    some, count = Y[:, usual], count[usual]
-    meet = sparse.coo_array(some.T @ some)
-    first, second = meet.coords
-    twins = (first < second) & (meet.data > _TWINS * (count[first] + count[second] - meet.data))
-    if twins.any():
-        i, j = usual[first[twins][0]], usual[second[twins][0]]
-        warnings.warn(
-            f"{int(twins.sum())} pairs of labels have nearly the same candidates (columns {i} and {j} of y, for one), "
-            "so that the data cannot tell which of the two a row has: merge them, or do not trust their difference.",
-            PMLWarning,
-            stacklevel=6,
-        )
+def _answers_in_blocks(verified: Any, rows: RowBlocks) -> list[State]:
+    if verified is None:
+        return []
+    shape = rows.n_rows, rows.n_labels
+    if np.shape(verified) != shape:
+        raise ValueError(f"verified must have the shape of y, {shape}, got {np.shape(verified)}.")
+    table = sparse.csr_array(verified) if sparse.issparse(verified) else np.asarray(verified)
+    return [rows.engine.of([table[a:b] for a, b in pairwise(np.cumsum([0, *rows.sizes]).tolist())])]
+
+
+def _used_rows(X: Features, cells: Cells) -> Features:
+    return X if cells.used.all() else X[cells.used]
+
+
+def _empty_rows(X: Features, cells: Cells) -> Features:
+    return X[~cells.used]
+
+
+def _is_used(cells: Cells) -> BoolArray:
+    return cells.used

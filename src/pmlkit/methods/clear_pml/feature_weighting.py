@@ -7,9 +7,9 @@ import numpy as np
 from scipy import sparse
 
 from pmlkit._typing import Features, FloatArray
-from pmlkit.numerics.scaling import column_scale, scaled
+from pmlkit.numerics.scaling import column_moments, scale_of_moments, scaled
 
-__all__ = ["FeatureWeighting", "Weighting", "fit_weighting", "possible_weightings"]
+__all__ = ["FeatureMoments", "FeatureWeighting", "Weighting", "feature_moments", "fit_weighting", "possible_weightings"]
 
 Weighting = Literal["standard", "unit", "log", "idf"]
 
@@ -55,23 +55,78 @@ class FeatureWeighting:
         return scaled(X, "unit")
 
 
-def possible_weightings(X: Features) -> tuple[Weighting, ...]:
+@dataclass(frozen=True)
+class FeatureMoments:
+    """What the weightings depend on; those of two groups of rows can be merged.
+
+    Attributes
+    ----------
+    n_rows : int
+    n_with : array of shape (n_features,)
+        How many rows have a non-zero value.
+    mean, variance : arrays of shape (n_features,)
+    """
+
+    n_rows: int
+    n_with: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+
+    @property
+    def n_nonzero(self) -> int:
+        """How many cells are not zero."""
+        return int(self.n_with.sum())
+
+    def merged(self, other: "FeatureMoments") -> "FeatureMoments":
+        """Return the moments of both groups of rows together."""
+        n = self.n_rows + other.n_rows
+        if not (self.n_rows and other.n_rows):
+            return self if self.n_rows else other
+        share = other.n_rows / n
+        shift = other.mean.astype(np.float64) - self.mean
+        variance = (1.0 - share) * self.variance + share * other.variance + share * (1.0 - share) * shift**2
+        return FeatureMoments(n, self.n_with + other.n_with, self.mean + share * shift, variance)
+
+
+def feature_moments(X: Features) -> FeatureMoments:
+    """Return the moments of rows.
+
+    Parameters
+    ----------
+    X : dense array or CSR array of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.feature_weighting import feature_moments
+    >>> X = np.array([[1.0, 0.0], [1.0, 1.0], [4.0, 0.0]])
+    >>> whole, parts = feature_moments(X), feature_moments(X[:1]).merged(feature_moments(X[1:]))
+    >>> bool(np.allclose(whole.variance, parts.variance)), whole.n_with.tolist()
+    (True, [3, 1])
+    """
+    if not X.shape[0]:
+        return FeatureMoments(0, *(np.zeros(X.shape[1]) for _ in range(3)))
+    n_with = X.count_nonzero(axis=0) if sparse.issparse(X) else np.count_nonzero(X, axis=0)
+    return FeatureMoments(X.shape[0], n_with, *column_moments(X))
+
+
+def possible_weightings(X: Features | FeatureMoments) -> tuple[Weighting, ...]:
     """Return the weightings to compare, by the share of cells that are zero.
 
     Columns of measurements are standardised or left alone; counts of rare things are damped by a logarithm, with
     or without the inverse share of rows that have them (idf).
     """
-    n_cells = X.shape[0] * X.shape[1]
-    n_nonzero = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
-    return ("log", "idf") if n_nonzero < _MOSTLY_ZERO * n_cells else ("standard", "unit")
+    moments = X if isinstance(X, FeatureMoments) else feature_moments(X)
+    n_cells = moments.n_rows * len(moments.n_with)
+    return ("log", "idf") if moments.n_nonzero < _MOSTLY_ZERO * n_cells else ("standard", "unit")
 
 
-def fit_weighting(X: Features, weighting: Weighting) -> FeatureWeighting:
+def fit_weighting(X: Features | FeatureMoments, weighting: Weighting) -> FeatureWeighting:
     """Fit a weighting to training rows.
 
     Parameters
     ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
+    X : dense array or CSR array of shape (n_rows, n_features), or FeatureMoments
     weighting : {"standard", "unit", "log", "idf"}
         Columns centred and divided by their standard deviation; as they are; the logarithm of one plus the
         cell (of its size, for negative ones); the same, rare columns counting more. Then unit rows.
@@ -83,14 +138,14 @@ def fit_weighting(X: Features, weighting: Weighting) -> FeatureWeighting:
     >>> fit_weighting(np.array([[1.0, 0.0], [1.0, 1.0]]), "idf").scale.round(3)
     array([1.   , 0.712])
     """
-    shift, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    moments = X if isinstance(X, FeatureMoments) else feature_moments(X)
+    n_features = len(moments.n_with)
+    shift, scale = np.zeros(n_features), np.ones(n_features)
     if weighting == "standard":
-        shift = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        scale = column_scale(X).astype(np.float64)
+        shift = moments.mean.astype(np.float64)
+        scale = scale_of_moments(moments.mean, moments.variance, moments.n_rows).astype(np.float64)
     elif weighting == "idf":
-        n_rows = X.shape[0]
-        n_with = X.count_nonzero(axis=0) if sparse.issparse(X) else np.count_nonzero(X, axis=0)
-        scale = 1.0 / (1.0 + np.log((1.0 + n_rows) / (1.0 + n_with)))
+        scale = 1.0 / (1.0 + np.log((1.0 + moments.n_rows) / (1.0 + moments.n_with)))
     return FeatureWeighting(weighting, shift, scale)
 
 

@@ -4,13 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.numerics.products import as_dense
 
-__all__ = ["LandmarkKernel", "mean_distance_between", "row_blocks", "sample_by_content"]
+__all__ = [
+    "LandmarkKernel",
+    "mean_distance_between",
+    "merge_smallest",
+    "row_blocks",
+    "sample_by_content",
+    "smallest_hashes",
+]
 
 _BLOCK_CELLS = 4_000_000
 
@@ -79,8 +87,24 @@ def sample_by_content(X: Features, size: int) -> IntArray:
     >>> sample_by_content(X, 3).tolist(), len(sample_by_content(X, 2))
     ([0, 1, 3], 2)
     """
-    _, first = np.unique(row_hash(X, precision=np.float32), return_index=True)
-    return np.sort(first[:size])
+    return np.sort(smallest_hashes(X, size)[1])
+
+
+HashSample = tuple[NDArray[np.uint64], IntArray]
+"""The smallest hashes of rows in ascending order, and the first row of each."""
+
+
+def smallest_hashes(X: Features, size: int) -> HashSample:
+    """Return the smallest different hashes of rows, and the first row that has each."""
+    hashes, first = np.unique(row_hash(X, precision=np.float32), return_index=True)
+    return hashes[:size], first[:size]
+
+
+def merge_smallest(first: HashSample, second: HashSample, size: int) -> HashSample:
+    """Return the smallest hashes of two groups of rows; of equal ones the row of the first group."""
+    rows = np.concatenate([first[1], second[1]])
+    hashes, where = np.unique(np.concatenate([first[0], second[0]]), return_index=True)
+    return hashes[:size], rows[where[:size]]
 
 
 def mean_distance_between(X: Features) -> float:
@@ -109,10 +133,12 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def _inner(A: Features, B: Features) -> FloatArray:
-    if sparse.issparse(A) and sparse.issparse(B) and B.shape[0] * B.shape[1] <= 20 * _BLOCK_CELLS:
-        # Against dense landmarks the product is dense at once; a sparse one would first have to find its pattern.
-        B = B.toarray()
-    return np.asarray(as_dense(A @ B.T), dtype=np.float64)
+    if sparse.issparse(A) and sparse.issparse(B) and min(A.shape[0], B.shape[0]) * B.shape[1] <= 20 * _BLOCK_CELLS:
+        # With one side dense the product is dense at once; a sparse one would first have to find its pattern.
+        if A.shape[0] < B.shape[0]:
+            return np.asarray((B @ A.T.toarray(order="C")).T)
+        return np.asarray(A @ B.T.toarray(order="C"))
+    return np.asarray(as_dense(A @ B.T))
 
 
 def _squares(A: Features) -> FloatArray:

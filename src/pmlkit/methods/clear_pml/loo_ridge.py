@@ -6,6 +6,7 @@ score of a row by the model of all other rows follows from its leverage. With al
 is ordinary kernel ridge regression.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +16,19 @@ from scipy import linalg
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 
-__all__ = ["LooRidge", "RidgeSystem", "ridge_system", "search_regularization"]
+__all__ = [
+    "LARGEST_LEVERAGE",
+    "LooRidge",
+    "RidgeSystem",
+    "forward",
+    "kernel_between_landmarks",
+    "ridge_system",
+    "search_penalty",
+    "search_regularization",
+]
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-_LARGEST_LEVERAGE = 1.0 - 1e-6
+LARGEST_LEVERAGE = 1.0 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,11 @@ class RidgeSystem:
         factor = self.factor(regularization)
         leverage = np.empty(len(self.centred))
         for rows in row_blocks(*self.centred.shape):
-            block = _forward(factor, self.centred[rows].T).T
+            block = forward(factor, self.centred[rows].T).T
             leverage[rows] = np.einsum("ij,ij->i", block, block)
             self.centred[rows] = block
         leverage += 1.0 / len(leverage)
-        return LooRidge(self.centred, np.minimum(leverage, _LARGEST_LEVERAGE), factor, self.mean)
+        return LooRidge(self.centred, np.minimum(leverage, LARGEST_LEVERAGE), factor, self.mean)
 
 
 @dataclass(frozen=True)
@@ -122,9 +132,7 @@ def ridge_system(kernel: LandmarkKernel, X: Features, *, dtype: DTypeLike = np.f
     >>> bool(np.corrcoef(scores[:, 0], target[:, 0])[0, 1] > 0.8)
     True
     """
-    own = kernel(kernel.landmarks)
-    # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
-    own[np.diag_indices_from(own)] += 1e-9 * len(own)
+    own = kernel_between_landmarks(kernel)
     values = np.empty((X.shape[0], len(own)), dtype=dtype)
     total = np.zeros(len(own))
     for rows in row_blocks(*values.shape):
@@ -138,6 +146,14 @@ def ridge_system(kernel: LandmarkKernel, X: Features, *, dtype: DTypeLike = np.f
         gram += block.T @ block
         values[rows] = block
     return RidgeSystem(values, mean, gram, own)
+
+
+def kernel_between_landmarks(kernel: LandmarkKernel) -> FloatArray:
+    """Return the kernel between the landmarks, safely positive definite."""
+    own = kernel(kernel.landmarks)
+    # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
+    own[np.diag_indices_from(own)] += 1e-9 * len(own)
+    return own
 
 
 def search_regularization(
@@ -163,17 +179,45 @@ def search_regularization(
     error : float
         The smallest error, in units of the targets' variance.
     """
-    n_rows = len(target)
     mean = target.mean(axis=0, dtype=np.float64)
     centred = (target - mean).astype(system.centred.dtype)
     moments = (system.centred.T @ centred).astype(np.float64)
-    some, wanted = system.centred[rows].T.astype(np.float64), centred[rows]
+    some = system.centred[rows].T.astype(np.float64)
+    return search_penalty(system.factor, moments, some, centred[rows], len(target), start=start)
+
+
+def search_penalty(
+    factor_at: Callable[[float], FloatArray],
+    moments: FloatArray,
+    some: FloatArray,
+    wanted: FloatArray,
+    n_rows: int,
+    *,
+    start: float,
+) -> tuple[float, float]:
+    """Choose the penalty as `search_regularization` does, from the moments of all rows.
+
+    Parameters
+    ----------
+    factor_at : callable
+        The triangular factor of the regression at a penalty.
+    moments : array of shape (n_landmarks, n_targets)
+        Of the centred kernel rows with the centred targets.
+    some : array of shape (n_landmarks, n_some_rows)
+        Centred kernel rows whose errors are counted.
+    wanted : array of shape (n_some_rows, n_targets)
+        Their centred targets.
+    n_rows : int
+        How many rows the moments are of.
+    start : float
+        Where the search begins.
+    """
 
     def errors_at(place: int) -> FloatArray:
-        factor = system.factor(_REGULARIZATIONS[place])
-        design = _forward(factor, some)
-        leverage = np.minimum(np.einsum("ji,ji->i", design, design) + 1.0 / n_rows, _LARGEST_LEVERAGE)
-        left_out = (wanted - design.T @ _forward(factor, moments)) / (1.0 - leverage)[:, None]
+        factor = factor_at(_REGULARIZATIONS[place])
+        design = forward(factor, some)
+        leverage = np.minimum(np.einsum("ji,ji->i", design, design) + 1.0 / n_rows, LARGEST_LEVERAGE)
+        left_out = (wanted - design.T @ forward(factor, moments)) / (1.0 - leverage)[:, None]
         return np.asarray(np.einsum("ij,ij->i", left_out, left_out))
 
     first = min(range(len(_REGULARIZATIONS)), key=lambda place: abs(np.log(_REGULARIZATIONS[place] / start)))
@@ -187,18 +231,19 @@ def search_regularization(
         if tried[best + step].mean() >= tried[best].mean():
             break
         best += step
-    variance = float(np.einsum("ij,ij->", wanted, wanted)) / len(rows)
+    variance = float(np.einsum("ij,ij->", wanted, wanted)) / len(wanted)
     error = float(tried[best].mean()) / max(variance, 1e-300)
     chosen = best
     while chosen + 1 < len(_REGULARIZATIONS):
         if chosen + 1 not in tried:
             tried[chosen + 1] = errors_at(chosen + 1)
         excess = tried[chosen + 1] - tried[best]
-        if excess.mean() > excess.std() / np.sqrt(len(rows)):
+        if excess.mean() > excess.std() / np.sqrt(len(wanted)):
             break
         chosen += 1
     return _REGULARIZATIONS[chosen], error
 
 
-def _forward(factor: FloatArray, right: FloatArray) -> FloatArray:
+def forward(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve with a lower triangular factor."""
     return np.asarray(linalg.solve_triangular(factor, right, lower=True, check_finite=False))

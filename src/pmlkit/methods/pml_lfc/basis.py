@@ -11,7 +11,7 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.products import as_dense, transposed_product
 from pmlkit.numerics.spectral import eigenpairs
 
-__all__ = ["Basis", "eigenbasis"]
+__all__ = ["LARGEST_DIAGONALISED", "Basis", "eigenbasis", "scale_rows", "squared_norm"]
 
 LARGEST_DIAGONALISED = 4096
 """The smaller side of X up to which its Gram matrix is diagonalised."""
@@ -37,6 +37,9 @@ class Basis:
         Mean of X if it was centred, else zeros.
     eigenvalues : array, optional
         Those of X'X where the coordinates are its eigenvectors.
+    vectors, rotated : arrays of shape (n_features, size) and (n_samples, size), optional
+        The coordinates' axes and X, centred, along them: only where they are fewer than X has
+        (:mod:`pmlkit.methods.pml_lfc.factored`).
     """
 
     gram: Callable[[FloatArray], FloatArray]
@@ -46,6 +49,8 @@ class Basis:
     coefficients: Callable[[FloatArray], FloatArray]
     mean: FloatArray
     eigenvalues: FloatArray | None = None
+    vectors: FloatArray | None = None
+    rotated: FloatArray | None = None
 
 
 def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = False) -> Basis:
@@ -80,7 +85,7 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
         return np.asarray(X.T @ A - np.outer(mean, A.sum(axis=0)) if center else X.T @ A)
 
     def project_plain(P: CSR) -> FloatArray:
-        weighted = _scale_rows(P, weight)
+        weighted = scale_rows(P, weight)
         correlation = transposed_product(X, weighted)
         return correlation - np.outer(mean, weighted.sum(axis=0)) if center else correlation
 
@@ -88,7 +93,7 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
         return _plain_basis(X, weight, mean, correlate, project_plain)
     root = np.sqrt(weight)
     if n_features <= n_samples:
-        gram = as_dense(X.T @ _scale_rows(X, weight))
+        gram = as_dense(X.T @ scale_rows(X, weight))
         if center:
             gram -= total * np.outer(mean, mean)
     else:
@@ -138,13 +143,19 @@ def _plain_basis(
     largest = 0.0
     if operator.matvec(start).any():
         largest = float(eigsh(operator, k=1, v0=start, tol=1e-3, return_eigenvectors=False)[0])
-    squared = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-    norm2 = float(weight @ squared - weight.sum() * mean @ mean)
+    norm2 = squared_norm(X, weight, mean)
     # The estimate may be too small by its tolerance, and the step size must not be too large.
     return Basis(gram, largest * 1.002, norm2, project, lambda M: M, mean)
 
 
-def _scale_rows(A: Features, scale: FloatArray) -> Features:
+def squared_norm(X: Features, weight: FloatArray, mean: FloatArray) -> float:
+    """Return the weighted squared norm of rows less their mean."""
+    squared = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return float(weight @ squared - weight.sum() * mean @ mean)
+
+
+def scale_rows(A: Features, scale: FloatArray) -> Features:
+    """Return rows times a number each, and the rows themselves where these are all one."""
     if (scale == 1.0).all():
         return A
     return sparse.csr_array(sparse.diags_array(scale) @ A) if sparse.issparse(A) else scale[:, None] * A

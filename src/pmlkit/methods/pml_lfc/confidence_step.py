@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from pmlkit._typing import CSR, FloatArray
+from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.numerics.products import cells_of_product, transposed_product
 from pmlkit.numerics.prox import project_rows_to_simplex
@@ -50,7 +51,7 @@ class ConfidenceState:
     similar : array aligned with ``Y.data``
         The product of the similarity with the confidences, other rows only.
     gram : array of shape (n_labels, n_labels)
-        P'P, weighted.
+        P'P, weighted; of many labels its cells at the :class:`LabelPairs`.
     row_sum, row_norm2 : arrays of shape (n_samples,)
     """
 
@@ -90,12 +91,11 @@ class ConfidenceProblem:
 
     def state(self, confidence: FloatArray) -> ConfidenceState:
         """Compute the quantities derived from the confidences."""
-        P = self.matrix(confidence)
         starts = self.Y.indptr[:-1]
         return ConfidenceState(
             confidence,
             self.similarity.times(confidence) if self.beta else np.zeros_like(confidence),
-            transposed_product(P, self.matrix(confidence * self._cell_weight) if self._has_weights else P),
+            self._gram(confidence),
             np.add.reduceat(confidence, starts),
             np.add.reduceat(confidence**2, starts),
         )
@@ -121,7 +121,7 @@ class ConfidenceProblem:
         """
         p = state.confidence
         own = self._by_cell(state.row_norm2) * p
-        product = cells_of_product(self.matrix(p), state.gram, self.Y) - self._cell_weight * own
+        product = self._times_gram(p, state.gram) - self._cell_weight * own
         increase = np.maximum(state.similar, 0)
         decrease = np.maximum(-state.similar, 0) + np.maximum(product, 0)
         if self._has_weights:
@@ -136,6 +136,21 @@ class ConfidenceProblem:
             increase += np.maximum(fitted.cells, 0)
             decrease += p + np.maximum(-fitted.cells, 0)
         return increase, decrease
+
+    def _gram(self, p: FloatArray) -> FloatArray:
+        if self._pairs is not None:
+            return self._pairs.gram(p, p * self._cell_weight)
+        P = self.matrix(p)
+        return transposed_product(P, self.matrix(p * self._cell_weight) if self._has_weights else P)
+
+    def _times_gram(self, p: FloatArray, gram: FloatArray) -> FloatArray:
+        if self._pairs is not None:
+            return self._pairs.cells(p, gram)
+        return cells_of_product(self.matrix(p), gram, self.Y)
+
+    @cached_property
+    def _pairs(self) -> LabelPairs | None:
+        return LabelPairs(self.Y) if self.Y.shape[1] > MANY_LABELS else None
 
     @cached_property
     def _cell_weight(self) -> FloatArray:

@@ -11,12 +11,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._random import generator
 from pmlkit._threads import one_blas_thread
-from pmlkit._typing import CSR, Features, FloatArray, RandomState
+from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.pml_lfc.basis import eigenbasis
+from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
+from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
+from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
-from pmlkit.methods.pml_lfc.solver import Prepared, coefficients_of, solve
+from pmlkit.methods.pml_lfc.solver import Prepared, coefficients_of, mean_confidence, refined, solve
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.kernels import mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
@@ -24,6 +26,14 @@ from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 __all__ = ["PMLLFC"]
 
 logger = logging.getLogger(__name__)
+
+_DENSE_CELLS = 2**25
+"""Largest dense predictor, features times labels, where X is too large to diagonalise."""
+_AUTO_RANK = 256
+_THRESHOLD_CELLS = 2**23
+"""Scores of training rows on which the threshold of many labels is chosen, those of a sample of the rows."""
+_ALL_CELLS = 2**28
+"""Largest number of scores of few labels that are all used."""
 
 
 class PMLLFC(BasePML):
@@ -72,6 +82,10 @@ class PMLLFC(BasePML):
         With ``"pairs"`` beta is divided by the number of rows, so that the pairs of a row weigh as
         much as the row's own fit; as printed, they outweigh it by a factor of about n and the predictor has
         little effect on the confidences.
+    max_rank : int, "auto" or None, default="auto"
+        Largest rank for which the predictor is sought, in factored form: memory and time then follow the candidates
+        and this number, and not features times labels. ``None`` seeks it among all ranks, with a dense W. ``"auto"`` is
+        None up to 33 million cells of W, or where a side of X is at most 4,096; beyond, it is 256.
     max_iter : int, default=10
         Outer iterations: one step of the confidences and one of the predictor each.
     tol : float, default=1e-3
@@ -91,7 +105,9 @@ class PMLLFC(BasePML):
     Attributes
     ----------
     coef_ : array of shape (n_labels, n_features)
-        The predictor W, transposed, for the normalised features.
+        The predictor W, transposed, for the normalised features. Not there in factored form.
+    coef_factors_ : tuple of arrays of shape (n_labels, rank) and (rank, n_features), or None
+        In factored form: `coef_` is their product.
     intercept_ : array of shape (n_labels,)
         Zeros without `fit_intercept`.
     label_confidence_ : CSR array of shape (n_samples, n_labels)
@@ -108,7 +124,8 @@ class PMLLFC(BasePML):
     kernel_approx_ : str
         "exact", "features" or "mixed".
     optimality_gap_ : float
-        The predictor's objective is at most this share of itself above its optimum.
+        The predictor's objective is at most this share of itself above its optimum; in factored form above that among
+        all ranks, so that it also says what `max_rank` costs.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -155,6 +172,7 @@ class PMLLFC(BasePML):
         "kernel_approx": [StrOptions({"auto", "exact", "features"})],
         "row_sum": [StrOptions({"penalty", "simplex"})],
         "beta_scale": [StrOptions({"paper", "pairs"})],
+        "max_rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "w_tol": [Interval(Real, 0, None, closed="neither")],
@@ -177,6 +195,7 @@ class PMLLFC(BasePML):
         kernel_approx: KernelApprox = "auto",
         row_sum: Literal["penalty", "simplex"] = "penalty",
         beta_scale: Literal["paper", "pairs"] = "paper",
+        max_rank: int | Literal["auto"] | None = "auto",
         max_iter: int = 10,
         tol: float = 1e-3,
         w_tol: float = 1e-6,
@@ -196,6 +215,7 @@ class PMLLFC(BasePML):
         self.kernel_approx = kernel_approx
         self.row_sum = row_sum
         self.beta_scale = beta_scale
+        self.max_rank = max_rank
         self.max_iter = max_iter
         self.tol = tol
         self.w_tol = w_tol
@@ -252,10 +272,10 @@ class PMLLFC(BasePML):
     def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
         total = data.weight.sum()
         beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
-        scale = 0.01 * np.sqrt(data.basis.norm2) if self.alpha_scale == "frobenius" else 1.0
+        alpha = self._alpha_of(data.basis.norm2)
         solution = solve(
             data,
-            alpha=float(self.alpha * scale),
+            alpha=alpha,
             beta=beta,
             row_sum_weight=self.row_sum_weight,
             row_sum=self.row_sum,
@@ -266,8 +286,17 @@ class PMLLFC(BasePML):
             stop=progress.step,
             start=start,
         )
-        coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
-        self.coef_ = coefficients.T
+        if data.factored is not None:
+            data, solution = refined(data, solution, alpha=alpha, w_tol=self.w_tol)
+        self.__dict__.pop("coef_", None)
+        self.coef_factors_ = None
+        if data.factored is not None:
+            left, right = low_rank_factors(data.basis, solution.low_rank)
+            self.coef_factors_ = right.T, left.T
+            self.intercept_: FloatArray = mean_confidence(data, solution.state) - (data.basis.mean @ left) @ right
+        else:
+            coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
+            self.coef_ = coefficients.T
         self.rank_ = solution.low_rank.rank
         self.bandwidth_ = data.width
         self.kernel_approx_ = data.similarity.chosen
@@ -275,8 +304,20 @@ class PMLLFC(BasePML):
         confidence = solution.state.confidence
         if self.warm_start:
             self._warm = (data, (solution.low_rank, confidence), self.row_sum)
-        scores = np.asarray(data.X @ coefficients + self.intercept_)
-        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter)
+        rows = _threshold_rows(*data.Y.shape)
+        scores = self._linear(data.X if rows is None else data.X[rows])
+        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
+
+    def _alpha_of(self, norm2: float) -> float:
+        """Return alpha on the scale of the objective."""
+        return float(self.alpha * (0.01 * np.sqrt(norm2) if self.alpha_scale == "frobenius" else 1.0))
+
+    def _linear(self, X: Features) -> FloatArray:
+        """Return the scores of scaled rows."""
+        if self.coef_factors_ is None:
+            return np.asarray(X @ self.coef_.T + self.intercept_)
+        labels, features = self.coef_factors_
+        return np.asarray((X @ features.T) @ labels.T + self.intercept_)
 
     def _prepare(
         self, X: Features, Y: CSR, sample_weight: FloatArray | None
@@ -288,6 +329,7 @@ class PMLLFC(BasePML):
                 (
                     (X, Y, sample_weight, self.random_state),
                     (self.normalize, self.fit_intercept, self.similarity, self.bandwidth, self.kernel_approx),
+                    self.max_rank,
                 )
             )
             if hasattr(self, "_warm") and self._warm[0].key == key:
@@ -298,15 +340,27 @@ class PMLLFC(BasePML):
         self._scale = column_scale(X, sample_weight=sample_weight) if self.normalize == "standard" else None
         X = scaled(X.astype(np.float64, copy=False), self.normalize, self._scale)
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
+        size = self._factored_size(X.shape, Y.shape[1])
+        factored = None if size is None else FactoredProblem(X, weight, center=self.fit_intercept, size=size)
         with ThreadPoolExecutor(1) as beside:
             with one_blas_thread():  # the two are independent: one core each
-                basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
+                if factored is None:
+                    basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
+                else:
+                    basis = beside.submit(factored.first_basis, Y, weight, self._alpha_of(factored.norm2))
                 width = self._width(X, weight, rng)
                 similarity = row_similarity(
                     X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
                 )
             rotated = basis.result()  # the rest of it may use all cores
-        return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key), None
+        return Prepared(X, Y, weight, rotated, self.fit_intercept, similarity, width, key, factored), None
+
+    def _factored_size(self, shape: tuple[int, ...], n_labels: int) -> int | None:
+        """Return the number of directions of a factored predictor, None for a dense one."""
+        if self.max_rank != "auto":
+            return None if self.max_rank is None else min(int(self.max_rank), *shape)
+        large = min(shape) > LARGEST_DIAGONALISED and shape[1] * n_labels > _DENSE_CELLS
+        return _AUTO_RANK if large else None
 
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):
@@ -318,8 +372,16 @@ class PMLLFC(BasePML):
         return width * float(weight.sum()) if self.bandwidth == "paper" else width
 
     def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_.T + self.intercept_)
+        return self._linear(scaled(X, self.normalize, self._scale))
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_warm"}
+
+
+def _threshold_rows(n_samples: int, n_labels: int) -> IntArray | None:
+    """Return the rows on whose scores the threshold is chosen, evenly spread; None for all."""
+    n_rows = max(1, _THRESHOLD_CELLS // n_labels)
+    if n_rows >= n_samples or (n_labels <= MANY_LABELS and n_samples * n_labels <= _ALL_CELLS):
+        return None
+    return np.linspace(0, n_samples - 1, n_rows).astype(np.intp)

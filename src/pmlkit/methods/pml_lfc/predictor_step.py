@@ -16,11 +16,11 @@ import numpy as np
 from scipy import linalg
 
 from pmlkit._typing import FloatArray
-from pmlkit.methods.pml_lfc.basis import Basis
+from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, Basis
 from pmlkit.numerics.prox import nuclear_prox
 from pmlkit.numerics.spectral import spectral_norm
 
-__all__ = ["LowRankFit", "fit_low_rank"]
+__all__ = ["LowRankFit", "fit_low_rank", "relative_gap"]
 
 _TINY = np.finfo(float).tiny
 
@@ -211,9 +211,15 @@ def _relative_gap(
     The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
     for the dual problem, so its dual value is a lower bound of the optimum.
     """
-    norm = 2.0 * spectral_norm(target - gram_M)
+    largest = spectral_norm(target - gram_M)
+    return relative_gap(largest, float(np.vdot(M, target)), target_norm2, alpha, fit, value)
+
+
+def relative_gap(largest: float, cross: float, target_norm2: float, alpha: float, fit: float, value: float) -> float:
+    """Return the gap from the residual's correlation with X, its largest singular value, and ``<W, X'P>``."""
+    norm = 2.0 * largest
     scale = 1.0 if norm <= alpha else alpha / norm
-    dual = 2.0 * scale * (target_norm2 - float(np.vdot(M, target))) - scale * scale * fit
+    dual = 2.0 * scale * (target_norm2 - cross) - scale * scale * fit
     return float((value - dual) / max(value, _TINY))
 
 
@@ -258,6 +264,8 @@ class _Shrinkage:
 
 def _leading(A: FloatArray, n: int) -> FloatArray:
     """Return the n leading right singular vectors."""
+    if A.shape[1] > LARGEST_DIAGONALISED >= A.shape[0]:
+        return np.asarray(linalg.qr(A.T @ _leading(A.T, n), mode="economic", check_finite=False)[0])
     gram = A.T @ A
     last = len(gram) - 1
     return np.asarray(linalg.eigh(gram, subset_by_index=(last - n + 1, last), check_finite=False)[1][:, ::-1])

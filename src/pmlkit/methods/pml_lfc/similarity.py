@@ -20,6 +20,7 @@ from scipy import sparse
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.numerics.kernels import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
@@ -32,6 +33,8 @@ KernelApprox = Literal["auto", "exact", "features"]
 
 EXACT_CELLS = 2**24
 """Number of kernel cells that are computed exactly and kept (128 MB); see `row_similarity`."""
+KEPT_CELLS = 2**26
+"""Number of kernel cells that are kept with many labels, in single precision (256 MB)."""
 N_FEATURES = 96
 """Size of the kernel feature map."""
 _BLOCK_CELLS = 2**23
@@ -133,7 +136,11 @@ def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
     unit = _unit_labels(Y)
     cell_weight = np.repeat(weight, np.diff(Y.indptr))
 
+    pairs = LabelPairs(Y) if Y.shape[1] > MANY_LABELS else None
+
     def times(p: FloatArray) -> FloatArray:
+        if pairs is not None:
+            return pairs.cells(unit.data, pairs.gram(unit.data, cell_weight * p)) - cell_weight * p
         weighted = sparse.csr_array((cell_weight * p, Y.indices, Y.indptr), shape=Y.shape)
         return cells_of_product(unit, transposed_product(unit, weighted), Y) - cell_weight * p
 
@@ -151,6 +158,7 @@ def _exact(
     squares = 0.0
     kept: dict[int, FloatArray] = {}
     n_kept = 0
+    many = Y.shape[1] > MANY_LABELS
 
     def blocks(k: int) -> Iterator[tuple[slice, FloatArray, float]]:
         """Yield the label's kernel, some rows at a time, and the sum of its squares."""
@@ -174,11 +182,11 @@ def _exact(
 
     for k in np.flatnonzero(labels).tolist():
         size = int(begin[k + 1] - begin[k])
-        fits = n_kept + size**2 <= EXACT_CELLS
+        fits = n_kept + size**2 <= (KEPT_CELLS if many else EXACT_CELLS) and size**2 <= EXACT_CELLS
         for _, block, square in blocks(k):
             squares += square
             if fits:  # Then the label has a single block.
-                kept[k] = block
+                kept[k] = block.astype(np.float32) if many else block
                 n_kept += size**2
 
     def times(p: FloatArray) -> FloatArray:
@@ -220,6 +228,9 @@ def _mapped(
         product = _plain_product(features, Y)
     else:
         features /= np.sqrt(sizes)[:, None].astype(np.float32)
+        if Y.shape[1] > MANY_LABELS:
+            one_by_one = _label_after_label(features, Y, np.flatnonzero(labels))
+            return lambda p: one_by_one(cell_weight * p) - np.where(asked, cell_weight * own * p, 0.0)
         product = _shared_label_product(features, Y)
     # The sums have a slice per shared label: columns are taken in groups to keep them small.
     slices = Y.shape[1] if compare == "both" else 1
@@ -286,6 +297,29 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
         return _mapped_cells(Y, columns, blocks, answer)
 
     return product
+
+
+def _label_after_label(features: FloatArray, Y: CSR, columns: IntArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the same product for many labels: sums are kept for one label and the labels that it meets at a time."""
+    order, rows, begin = _rows_by_label(Y)
+    met: list[tuple[CSR, IntArray, IntArray]] = []
+    for k in columns.tolist():
+        cells = order[begin[k] : begin[k + 1]]
+        J = rows[begin[k] : begin[k + 1]]
+        together = Y[J]
+        labels, place = np.unique(together.indices, return_inverse=True)
+        ones = np.ones(together.nnz, dtype=np.float32)
+        met.append((sparse.csr_array((ones, place, together.indptr), shape=(len(J), len(labels))), J, cells))
+
+    def times(weighted: FloatArray) -> FloatArray:
+        result = np.zeros(Y.nnz)
+        for together, J, cells in met:
+            own = features[J]
+            sums = together.T @ (own * weighted[cells, None].astype(np.float32))
+            result[cells] = np.einsum("ij,ij->i", own, together @ sums)
+        return result
+
+    return times
 
 
 def _row_blocks(Y: CSR) -> list[slice]:

@@ -1,9 +1,10 @@
 """Algorithm 1 of the PML-LFC paper: alternate confidences and predictor; the objective never increases."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.pml_lfc.basis import Basis
@@ -14,11 +15,14 @@ from pmlkit.methods.pml_lfc.confidence_step import (
     multiplicative_step,
     projected_step,
 )
+from pmlkit.methods.pml_lfc.factored import FactoredProblem
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
-from pmlkit.numerics.products import cells_of_product
+from pmlkit.numerics.products import cells_of_product, cells_of_thin_product
 
-__all__ = ["Prepared", "Solution", "coefficients_of", "solve"]
+__all__ = ["Prepared", "Solution", "coefficients_of", "mean_confidence", "refined", "solve", "target_norm2"]
+
+_REFINEMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Prepared:
         Of the kernel.
     key : str, optional
         Hash of the data and parameters it was computed from.
+    factored : FactoredProblem, optional
+        Where the predictor is sought in factored form: the basis is then of its making.
     """
 
     X: Features
@@ -47,6 +53,7 @@ class Prepared:
     similarity: RowSimilarity
     width: float
     key: str | None
+    factored: FactoredProblem | None = None
 
 
 @dataclass(frozen=True)
@@ -100,9 +107,7 @@ def solve(
 
     def predictor(state: ConfidenceState, start: LowRankFit | None, tol: float) -> LowRankFit:
         target = data.basis.project(problem.matrix(state.confidence))
-        mean = _mean_confidence(data, state)
-        norm2 = float(data.weight @ state.row_norm2 - data.weight.sum() * (mean @ mean))
-        return fit_low_rank(data.basis, target, norm2, alpha, start=start, tol=tol)
+        return fit_low_rank(data.basis, target, target_norm2(data, state), alpha, start=start, tol=tol)
 
     if not joint:
         return _solve_apart(improve, problem, state, predictor, max_iter, tol, w_tol, stop)
@@ -123,6 +128,26 @@ def solve(
         if last:
             break
     return Solution(low_rank, state, np.asarray(trace), n_iter)
+
+
+def refined(data: Prepared, solution: Solution, *, alpha: float, w_tol: float) -> tuple[Prepared, Solution]:
+    """Improve a factored predictor's basis for the final confidences, and certify it for the whole problem."""
+    problem = data.factored
+    assert problem is not None
+    P = sparse.csr_array((solution.state.confidence, data.Y.indices, data.Y.indptr), shape=data.Y.shape)
+    norm2 = target_norm2(data, solution.state)
+    for _ in range(_REFINEMENTS):
+        basis = problem.refreshed(data.basis, solution.low_rank, P, alpha)
+        low_rank = fit_low_rank(basis, basis.project(P), norm2, alpha, tol=w_tol)
+        gain = solution.low_rank.objective - low_rank.objective
+        if gain <= 0.0:
+            break
+        objective = np.append(solution.objective, solution.objective[-1] - gain)
+        data, solution = replace(data, basis=basis), replace(solution, low_rank=low_rank, objective=objective)
+        if gain <= 1e-4 * low_rank.objective:
+            break
+    gap = problem.gap(data.basis, solution.low_rank, P, norm2, alpha)
+    return data, replace(solution, low_rank=replace(solution.low_rank, gap=gap))
 
 
 def _solve_apart(
@@ -150,7 +175,7 @@ def _rough(w_tol: float, change: float) -> float:
     return min(1e-2, w_tol * max(100.0, 10_000.0 * change))
 
 
-def _mean_confidence(data: Prepared, state: ConfidenceState) -> FloatArray:
+def mean_confidence(data: Prepared, state: ConfidenceState) -> FloatArray:
     """Return the mean confidence per label if there is an intercept, else zeros."""
     if not data.intercept:
         return np.zeros(data.Y.shape[1])
@@ -159,16 +184,25 @@ def _mean_confidence(data: Prepared, state: ConfidenceState) -> FloatArray:
     return np.asarray(total / data.weight.sum())
 
 
+def target_norm2(data: Prepared, state: ConfidenceState) -> float:
+    """Return the squared norm of what the linear part has to fit."""
+    mean = mean_confidence(data, state)
+    return float(data.weight @ state.row_norm2 - data.weight.sum() * (mean @ mean))
+
+
 def _fitted(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
-    coefficients, intercept = coefficients_of(data, low_rank, state)
-    mean = _mean_confidence(data, state)
+    mean = mean_confidence(data, state)
     # Centred features: the linear part and the mean are orthogonal.
     norm2 = float(np.vdot(low_rank.solution, data.basis.gram(low_rank.solution)))
     norm2 += float(data.weight.sum() * (mean @ mean))
+    if data.basis.rotated is not None:
+        cells = cells_of_thin_product(data.basis.rotated, low_rank.solution, data.Y)
+        return Fitted(cells + mean[data.Y.indices], norm2)
+    coefficients, intercept = coefficients_of(data, low_rank, state)
     return Fitted(cells_of_product(data.X, coefficients, data.Y) + intercept[data.Y.indices], norm2)
 
 
 def coefficients_of(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> tuple[FloatArray, FloatArray]:
     """Return coefficients and intercepts in the features' coordinates."""
     coefficients = data.basis.coefficients(low_rank.solution)
-    return coefficients, _mean_confidence(data, state) - data.basis.mean @ coefficients
+    return coefficients, mean_confidence(data, state) - data.basis.mean @ coefficients

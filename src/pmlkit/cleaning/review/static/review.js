@@ -1,7 +1,7 @@
 // The review page: shows what the server sends as text (never as markup) and sends answers back.
 
 const $ = (id) => document.getElementById(id);
-const page = { card: null, since: 0, busy: 0, last: Promise.resolve(), toggles: new Map(), grid: { label: "", offset: 0 }, missing: 0 };
+const page = { card: null, since: 0, busy: 0, last: Promise.resolve(), toggles: new Map(), grid: { label: "", text: "", offset: 0, total: 0, open: 0 }, missing: 0 };
 
 function make(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
@@ -97,15 +97,28 @@ function showCard(answer) {
 }
 
 function showContent(box, content) {
-  box.className = content.image ? "row-content picture" : "row-content";
-  if (content.image) box.replaceChildren(make("img", { src: content.image, alt: `Picture of ${content.name}` }));
+  box.className = `row-content${content.image ? " picture" : ""}${content.is_large ? " large" : ""}`;
+  if (content.image) box.replaceChildren(picture(content.image, content.name));
   else if (content.words) {
+    const length = content.words.reduce((sum, [text]) => sum + text.length, 0);
+    if (length < 400) box.classList.add("short");
     box.replaceChildren(...content.words.map(([text, side]) => (
       side ? make("mark", { className: side, title: `speaks ${side} the label` }, text) : text)));
-  } else {
-    box.replaceChildren(make("dl", { className: "features" }, ...content.features.map(([name, value]) => (
-      make("div", {}, make("dt", { title: name }, name), make("dd", {}, value))))));
-  }
+  } else box.replaceChildren(features(content.features));
+}
+
+function features(rows) {
+  return make("dl", { className: "features" }, ...rows.map(([name, value, side]) => (
+    make("div", side ? { className: side, title: `speaks ${side} the label` } : {}, make("dt", { title: name }, name),
+      make("dd", {}, value, side ? make("span", { className: "visually-hidden" }, ` (${side})`) : null)))));
+}
+
+// A tiny picture is drawn with its pixels, a photo is not.
+function picture(src, name, lazy = false) {
+  const image = make("img", { alt: `Picture of ${name}`, loading: lazy ? "lazy" : "eager", decoding: "async" });
+  image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth < 128));
+  image.src = src;
+  return image;
 }
 
 function showLabels(card) {
@@ -141,7 +154,7 @@ function showSimilar(id, rows) {
 
 function brief(row) {
   return [
-    row.image ? make("img", { src: row.image, alt: `Picture of ${row.name}`, loading: "lazy" }) : make("p", { className: "text" }, row.text),
+    row.image ? picture(row.image, row.name, true) : row.features ? features(row.features) : make("p", { className: "text" }, row.text),
     make("p", { className: "caption" }, `${row.name}: ${row.labels.join(", ") || "no label"}`),
   ];
 }
@@ -197,23 +210,32 @@ const flag = () => once(async () => {
 
 function showState(state) {
   page.state = state;
-  $("promise").className = state.certificate ? "promise certified" : "promise";
-  const may_go = state.certificate && `${plural(state.certificate.n_removed, "label")} may go: at least ${percent(state.certificate.precision)} wrong.`;
-  $("promise").replaceChildren(...(may_go ? [make("strong", {}, may_go), make("span", { className: "note" }, state.promise)] : [state.promise]));
+  const { certificate } = state;
+  $("promise").classList.toggle("certified", Boolean(certificate));
+  $("may-go").textContent = certificate ? count(certificate.n_removed) : "Nothing";
+  $("may-go-text").textContent = certificate ? `label${certificate.n_removed === 1 ? "" : "s"} may go` : "is promised yet";
+  $("promise-note").textContent = certificate ? `At least ${percent(certificate.precision)} of them are wrong.` : state.promise;
+  $("promise-details").hidden = !certificate;
+  $("promise-details").querySelector(".note").textContent = certificate ? state.promise : "";
+  $("testing").hidden = state.testing === null;
+  $("testing").value = state.testing ?? 0;
+  const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
+  const whole = (number) => count(Math.round(number));
   const facts = [
-    ["Answers", `${count(state.answers)}${state.per_minute ? ` (${state.per_minute} a minute)` : ""}`],
-    ["Found wrong", count(state.found_wrong)],
-    ["Wrong labels", `${percent(state.noise.rate)} (${percent(state.noise.low)} to ${percent(state.noise.high)})`],
-    ["Wrong ones left", state.left.estimate === null ? "–" : `${count(Math.round(state.left.estimate))} (${count(Math.round(state.left.low))} to ${count(Math.round(state.left.high))})`],
-    ["May go", state.certificate ? count(state.certificate.n_removed) : "none yet"],
-    ["Agreement", state.agreement === null ? "–" : percent(state.agreement)],
+    ["Answers", [count(state.answers), state.per_minute ? make("small", {}, ` ${count(state.per_minute)} a minute`) : ""]],
+    ["Found wrong", [count(state.found_wrong)]],
+    ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
+    ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
+    ["Agreement", [state.agreement === null ? "–" : percent(state.agreement)]],
   ];
-  $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+  $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, ...value)]));
   $("mini").textContent = `${plural(state.answers, "answer")} · ${count(state.found_wrong)} wrong · ${state.certificate ? `${count(state.certificate.n_removed)} labels may go` : "nothing promised yet"}`;
   $("next-gain").textContent = state.next_gain;
-  $("learn").disabled = state.learning !== null;
+  $("learn").hidden = !state.can_learn;
+  $("learn").disabled = state.learning !== null || state.answers === 0;
   $("learn-progress").hidden = state.learning === null;
-  if (state.learning) $("learn-progress").value = state.learning.share;
+  if (state.learning?.share) $("learn-progress").value = state.learning.share;
+  else $("learn-progress").removeAttribute("value");
   clearTimeout(page.refresh);
   if (state.learning || state.is_behind) page.refresh = setTimeout(refreshState, 500);
   $("learn-note").textContent = state.learning?.text ?? state.learned ?? "";
@@ -224,9 +246,10 @@ function showState(state) {
       showState((await ask("/api/change", { client: key(), seq: entry.seq, answer: choice.value })).state);
       announce("Changed.");
     }));
-    return make("li", {}, make("span", { className: "what", title: `${entry.label} · ${entry.name} · ${entry.who}` },
-      make("b", { className: entry.answer }, entry.label), ` · ${entry.name}`), choice);
+    return make("li", { className: entry.answer }, make("span", { className: "what", title: `${entry.label} · ${entry.name} · ${entry.who}` },
+      make("b", {}, entry.label), make("small", {}, ` ${entry.name}`)), choice);
   }));
+  if (!state.recent.length) $("recent").replaceChildren(make("li", { className: "note" }, "None yet. Change any of the last ten here."));
 }
 
 async function refreshState() {
@@ -237,34 +260,49 @@ async function refreshState() {
 
 async function showGrid(more = false) {
   const label = $("label-choice").value;
-  if (!more) { page.grid = { label, offset: 0 }; $("label-grid").replaceChildren(); }
-  const query = new URLSearchParams({ label, text: $("label-search").value.trim(), offset: page.grid.offset });
-  const { rows, total, note } = await ask(`/api/label?${query}`);
-  page.grid.offset += rows.length;
+  const text = $("label-search").value.trim();
+  if (!more) { page.grid = { label, text, offset: 0, total: 0, open: 0 }; $("label-grid").replaceChildren(); everyone(false); }
+  const query = new URLSearchParams({ label, text, offset: page.grid.offset });
+  const { rows, total, open, note } = await ask(`/api/label?${query}`);
+  Object.assign(page.grid, { offset: page.grid.offset + rows.length, total, open });
   $("label-note").textContent = note;
   $("label-more").hidden = page.grid.offset >= total;
+  $("bulk-every").textContent = `Select all ${count(open)} unanswered`;
+  $("bulk-every").disabled = open === 0;
   $("label-grid").append(...rows.map((row) => {
     const box = make("input", { type: "checkbox" });
     box.dataset.row = row.row;
-    return make("li", { className: row.answer ? "answered" : "" }, make("label", {}, box, `${percent(row.confidence)} · ${row.answer ?? "no answer"}`), ...brief(row));
+    return make("li", { className: row.answer ? "answered" : "" }, make("label", {}, box, percent(row.confidence),
+      make("span", { className: row.answer ?? "visually-hidden" }, row.answer ?? "no answer"),
+      make("span", { className: "visually-hidden" }, ` · ${row.name}`)), ...brief(row));
   }));
+  if (!total) $("label-grid").append(make("li", { className: "empty" }, "No row of this label holds these words."));
   countSelected();
 }
 
 const selected = () => [...$("label-grid").querySelectorAll("input:checked")];
 
+// All unanswered rows of the label and the search, also those that are not shown.
+function everyone(chosen) {
+  page.grid.every = chosen;
+  $("bulk-every").setAttribute("aria-pressed", String(chosen));
+  for (const box of $("label-grid").querySelectorAll("li:not(.answered) input")) { box.checked = chosen; box.disabled = chosen; }
+  countSelected();
+}
+
 function countSelected() {
-  const number = selected().length;
+  const number = page.grid.every ? page.grid.open : selected().length;
   $("bulk-count").textContent = `${count(number)} selected`;
   for (const button of document.querySelectorAll("[data-bulk]")) button.disabled = number === 0;
 }
 
 const decideSelected = (answer) => once(async () => {
+  const { label, text, every } = page.grid;
   const rows = selected().map((box) => Number(box.dataset.row));
-  if (!rows.length) return;
-  const { state } = await ask("/api/bulk", { client: key(), label: page.grid.label, rows, answer });
+  if (!every && !rows.length) return;
+  const { state, n_rows: number } = await ask("/api/bulk", { client: key(), label, answer, ...(every ? { all: true, text } : { rows }) });
   showState(state);
-  announce(`${plural(rows.length, "row")}: ${page.grid.label} ${answer}, saved.`);
+  announce(`${plural(number, "row")}: ${label} ${answer}, saved.`);
   await showGrid();
 });
 
@@ -283,49 +321,81 @@ async function showMissing(more = false) {
   page.missing += rows.length;
   $("missing-more").hidden = page.missing >= total;
   $("missing-list").append(...rows.map((row) => {
-    const item = make("li", {}, make("p", {}, "Add ", make("strong", {}, row.label), ` (${percent(row.confidence)})?`), ...brief(row));
+    const item = make("li", { className: row.answer ? "answered" : "" },
+      make("p", {}, "Add ", make("strong", {}, row.label), make("small", {}, ` ${percent(row.confidence)}`)), ...brief(row));
     const buttons = make("div", { className: "buttons", role: "group" });
     buttons.setAttribute("aria-label", `Does ${row.label} belong to ${row.name}?`);
     for (const [text, answer] of [["Add it", "right"], ["No", "wrong"]]) {
       const button = make("button", { type: "button", className: answer }, text);
       button.setAttribute("aria-pressed", String(row.answer === answer));
       button.addEventListener("click", () => once(async () => {
-        showState((await ask("/api/missing", { client: key(), row: row.row, label: row.label, answer })).state);
-        for (const other of buttons.children) other.setAttribute("aria-pressed", String(other === button));
-        item.className = "answered";
-        announce(`${row.label} for ${row.name}: ${text}, saved.`);
+        const said = button.getAttribute("aria-pressed") === "true" ? null : answer;
+        showState((await ask("/api/missing", { client: key(), row: row.row, label: row.label, answer: said })).state);
+        for (const other of buttons.children) other.setAttribute("aria-pressed", String(said !== null && other === button));
+        item.className = said ? "answered" : "";
+        announce(`${row.label} for ${row.name}: ${said ? `${text}, saved` : "taken back"}.`);
       }));
       buttons.append(button);
     }
     item.append(buttons);
     return item;
   }));
-  if (!page.missing) $("missing-list").append(make("li", {}, "Nothing to suggest."));
+  if (!page.missing) $("missing-list").append(make("li", { className: "empty" }, "Nothing to suggest."));
 }
 
 // ---- results ----
+
+function act(text, name, className, action) {
+  const button = make("button", { type: "button", className: `${className} small` }, text);
+  button.setAttribute("aria-label", `${text}: ${name}`);
+  button.addEventListener("click", () => once(async () => { await action(); await showResults(); }));
+  return button;
+}
+
+const send = async (path, body) => showState((await ask(path, { client: key(), ...body })).state);
+
+function showLines(id, lines, none, actions) {
+  $(`n-${id}`).textContent = lines.length ? count(lines.length) : "";
+  $(id).replaceChildren(...(lines.length ? lines.map((line) => make("li", {},
+    make("span", { className: "what" }, make("b", {}, line.label), ` ${line.name}`, make("small", {}, line.answers ? ` ${line.answers}` : "")),
+    ...actions(line, `${line.label} of ${line.name}`))) : [make("li", { className: "note" }, none)]));
+}
 
 async function showResults() {
   const results = await ask("/api/results");
   $("who").value = results.who;
   $("downloads").replaceChildren(...results.downloads.map(({ href, text }) => make("li", {}, make("a", { href, download: "" }, text))));
-  const none = (text) => [make("li", { className: "note" }, text)];
-  $("disagreements").replaceChildren(...(results.disagreements.length ? results.disagreements.map((entry) => {
-    const item = make("li", {}, make("span", {}, make("b", {}, entry.label), ` · ${entry.name}: ${entry.answers.join(", ")}`));
-    for (const answer of ["right", "wrong"]) {
-      const button = make("button", { type: "button", className: answer }, answer);
-      button.addEventListener("click", () => once(async () => {
-        showState((await ask("/api/settle", { client: key(), row: entry.row, label: entry.label, answer })).state);
-        await showResults();
-      }));
-      item.append(button);
+  const cell = ({ row, label }) => ({ row, label });
+  const look = (line, name) => {
+    const button = make("button", { type: "button", className: "quiet small" }, "Look");
+    button.setAttribute("aria-label", `Look: ${name}`);
+    button.addEventListener("click", () => { show("cards"); once(async () => { showCard(await ask(`/api/card?${new URLSearchParams(cell(line))}`)); $("question").focus(); }); });
+    return button;
+  };
+  const settle = (line, name) => [look(line, name), ...["right", "wrong"].map((answer) => act(answer, name, answer, () => send("/api/settle", { ...cell(line), answer })))];
+  showLines("flagged", results.flagged, "None. Flag a question with f to come back to it here.",
+    (line, name) => [...settle(line, name), act("Unflag", name, "quiet", () => send("/api/flag", cell(line)))]);
+  showLines("disagreements", results.disagreements, "None: all answers to the same question agree.", settle);
+  showLines("to-add", results.to_add, "None yet. The view To add lists what may be missing.",
+    (line, name) => [act("Take back", name, "quiet", () => send("/api/missing", { ...cell(line), answer: null }))]);
+  $("n-to-add").textContent = results.n_to_add ? count(results.n_to_add) : "";
+  $("n-names").textContent = results.names.length ? count(results.names.length) : "";
+  $("names").replaceChildren(...(results.names.length ? results.names.map(({ one, other, why, into, is_apart }) => {
+    const from = into === other ? one : other;
+    const told = into ? [make("b", {}, from), " is written as ", make("b", {}, into)] : [make("b", {}, one), " and ", make("b", {}, other)];
+    const item = make("li", {}, make("span", { className: "what" }, ...told, make("small", {}, is_apart ? " kept apart" : ` ${why}`)));
+    if (into) item.append(act("Take back", from, "quiet", () => send("/api/merge", { label: from, into, answer: null })));
+    else if (is_apart) item.append(act("Take back", `${one} and ${other}`, "quiet", async () => {
+      for (const [label, last] of [[one, other], [other, one]]) await send("/api/merge", { label, into: last, answer: null });
+    }));
+    else {
+      item.append(...[[other, one], [one, other]].map(([label, last]) => act(`Call both ${last}`, `${one} and ${other}`, "quiet", () => send("/api/merge", { label, into: last, answer: "right" }))),
+        act("Keep apart", `${one} and ${other}`, "quiet", () => send("/api/merge", { label: one, into: other, answer: "wrong" })));
     }
     return item;
-  }) : none("None: all answers to the same question agree.")));
-  $("similar-names").replaceChildren(...(results.similar_names.length
-    ? results.similar_names.map(([one, other, why]) => make("li", {}, make("b", {}, one), " and ", make("b", {}, other), make("span", { className: "note" }, why)))
-    : none("None.")));
-  $("rare").textContent = results.rare;
+  }) : [make("li", { className: "note" }, "None.")]));
+  $("n-rare").textContent = results.n_rare ? count(results.n_rare) : "";
+  $("rare").textContent = results.rare || "None.";
 }
 
 // ---- wiring ----
@@ -343,6 +413,7 @@ function show(view) {
 
 function keyPressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || $("help").open) return;
+  if (event.key === "Escape" && !$("view-cards").hidden) { $("question").focus({ preventScroll: true }); return; }
   if (event.key === "?") { event.preventDefault(); $("help").showModal(); return; }
   if ($("view-cards").hidden || event.target.closest("input, select, textarea")) return;
   if (event.key === " " && event.target.closest("button, a")) return;
@@ -354,15 +425,21 @@ function keyPressed(event) {
 
 async function start() {
   document.addEventListener("keydown", keyPressed);
-  for (const button of document.querySelectorAll("[data-answer]")) button.addEventListener("click", () => answerCard(button.dataset.answer));
+  for (const button of document.querySelectorAll("[data-answer]")) {
+    button.addEventListener("click", (event) => {
+      answerCard(button.dataset.answer);
+      if (event.detail) $("question").focus({ preventScroll: true }); // by mouse or finger: the keys go on as before
+    });
+  }
   for (const button of document.querySelectorAll("[data-bulk]")) button.addEventListener("click", () => decideSelected(button.dataset.bulk));
   for (const button of document.querySelectorAll("nav button")) button.addEventListener("click", () => show(button.dataset.view));
   $("undo").addEventListener("click", undo);
   $("flag").addEventListener("click", flag);
   $("help-open").addEventListener("click", () => $("help").showModal());
   $("learn").addEventListener("click", () => once(async () => showState((await ask("/api/learn", { client: key() })).state)));
-  $("bulk-all").addEventListener("click", () => { for (const box of $("label-grid").querySelectorAll("input")) box.checked = true; countSelected(); });
-  $("bulk-none").addEventListener("click", () => { for (const box of selected()) box.checked = false; countSelected(); });
+  $("bulk-all").addEventListener("click", () => { everyone(false); for (const box of $("label-grid").querySelectorAll("li:not(.answered) input")) box.checked = true; countSelected(); });
+  $("bulk-every").addEventListener("click", () => everyone(!page.grid.every));
+  $("bulk-none").addEventListener("click", () => { everyone(false); for (const box of selected()) box.checked = false; countSelected(); });
   $("bulk-undo").addEventListener("click", undoBulk);
   $("label-grid").addEventListener("change", countSelected);
   $("label-more").addEventListener("click", () => once(() => showGrid(true)));

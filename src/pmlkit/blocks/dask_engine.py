@@ -1,0 +1,207 @@
+"""Blocks on the workers of a Dask cluster."""
+
+import pkgutil
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce as fold
+from pathlib import Path
+from typing import Any
+
+from pmlkit._optional import optional_import
+from pmlkit.blocks.engine import Deferred, Engine, Held, State
+from pmlkit.blocks.packed import n_bytes
+
+__all__ = ["ClusterError", "DaskEngine", "current_client"]
+
+_FAN_IN = 8
+_SMALL = 50_000  # bytes, above which a shared value is a task of its own
+_SHARE_TO_KEEP = 0.3  # of the workers' memory
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot run the work, or was lost; the message is one sentence with the remedy."""
+
+
+def current_client() -> Any:
+    """Return the Dask client that this process uses, or None."""
+    try:
+        from distributed import get_client
+    except ImportError:
+        return None
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+class DaskEngine(Engine):
+    """Blocks and their state on the workers of a cluster; only reductions come to the client.
+
+    Every value is a task of pure functions, so that what a dead worker held is computed again.
+
+    Parameters
+    ----------
+    n_blocks : int
+    client : distributed.Client
+    checkpoint : str or path, optional
+        See `Engine`.
+    """
+
+    def __init__(self, n_blocks: int, client: Any, *, checkpoint: str | Path | None = None) -> None:
+        super().__init__(n_blocks, checkpoint)
+        self.client = client
+        self._check_workers()
+
+    def _check_workers(self) -> None:
+        # Not `import pmlkit`: the code of every method would then belong to that of each, see bench.fingerprints.
+        here = pkgutil.resolve_name("pmlkit:__version__")
+        with self._one_sentence():
+            versions = self.client.run(pkgutil.resolve_name, "pmlkit:__version__", on_error="return")
+        if not versions:
+            raise ClusterError("The Dask cluster has no workers: start some, then repeat the call.")
+        for worker, version in versions.items():
+            if isinstance(version, Exception):
+                raise ClusterError(
+                    f"The Dask worker {worker} cannot import pmlkit ({version}): install pmlkit {here} on every worker."
+                )
+            if version != here:
+                raise ClusterError(
+                    f"The Dask worker {worker} has pmlkit {version}, and this is {here}: install the "
+                    "same version on every worker."
+                )
+
+    def keeps(self, size: int) -> bool:
+        """Tell whether a state of so many bytes is better kept than computed again."""
+        with self._one_sentence():
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [worker["memory_limit"] for worker in workers]
+        return not all(limits) or size <= _SHARE_TO_KEEP * sum(limits)
+
+    def share(self, value: Any) -> Any:
+        """Return a handle of a value that many calls share: it is sent to the workers once."""
+        with self._one_sentence():
+            return self.client.submit(_itself, value, key=f"pmlkit-shared-{uuid.uuid4().hex}")
+
+    def load(self, state: State, place: int) -> Any:
+        """Return the value of one block; it comes to the client."""
+        part = self._part(state, place)
+        with self._one_sentence():
+            if hasattr(part, "__dask_graph__"):
+                part = self.client.compute(part)
+            return part.result() if hasattr(part, "result") else part
+
+    def lazy(self, state: State) -> list[Any]:
+        """Return the values of all blocks as delayed objects."""
+        delayed = optional_import("dask").delayed
+        return [delayed(self._part(state, place)) for place in range(self.n_blocks)]
+
+    def _map(self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool) -> State:
+        if keep:
+            return State(self, self._submitted(function, states, shared, range(self.n_blocks)))
+        deferred = Deferred(function, states, self._common(shared), keep=self._replaying)
+        return State(self, [deferred] * self.n_blocks)
+
+    def _reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+        places: Sequence[int],
+    ) -> Any:
+        return self._combined(self._submitted(function, states, shared, places), combine)
+
+    def _map_reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+    ) -> tuple[State, Any]:
+        pairs = self._submitted(function, states, shared, range(self.n_blocks))
+        with self._one_sentence():
+            values = [self.client.submit(_item, pair, 0, pure=False) for pair in pairs]
+            summands = [self.client.submit(_item, pair, 1, pure=False) for pair in pairs]
+        del pairs
+        return State(self, values), self._combined(summands, combine)
+
+    def _combined(self, futures: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+        """Combine neighbours on the workers until one result is left."""
+        with self._one_sentence():
+            while len(futures) > 1:
+                groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
+                futures = [
+                    self.client.submit(_combine, combine, group, pure=False) if len(group) > 1 else group[0]
+                    for group in groups
+                ]
+            return futures[0].result() if futures else None
+
+    def _submitted(
+        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], places: Sequence[int]
+    ) -> list[Any]:
+        call = optional_import("dask").delayed(function, pure=False, traverse=False)
+        common = self._common(shared)
+        with self._one_sentence():
+            return list(
+                self.client.compute([call(*(self._part(state, i) for state in states), **common) for i in places])
+            )
+
+    def _part(self, state: State, place: int) -> Any:
+        """Return the value of a block as a task takes it: a future, a delayed object, or a small value itself."""
+        part = state.parts[place]
+        if not isinstance(part, Deferred):
+            return part.value if isinstance(part, Held) else part
+        if part.keep:
+            state.parts = self._submitted(part.function, part.states, part.shared, range(self.n_blocks))
+            return state.parts[place]
+        # New keys each time: Dask would not know which of two graphs a key belongs to.
+        call = optional_import("dask").delayed(part.function, pure=False, traverse=False)
+        return call(*(self._part(other, place) for other in part.states), **part.shared)
+
+    def _common(self, shared: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: self.share(value) if not hasattr(value, "key") and _size(value) > _SMALL else value
+            for name, value in shared.items()
+        }
+
+    @contextmanager
+    def _one_sentence(self) -> Iterator[None]:
+        """Turn the many ways in which a connection breaks into one sentence."""
+        cancelled = optional_import("distributed").CancelledError
+        closed = getattr(optional_import("distributed.client"), "ClosedClientError", cancelled)
+        lost = optional_import("distributed.comm").CommClosedError, cancelled, closed
+        killed = optional_import("distributed.scheduler").KilledWorker
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                yield
+        except killed as error:
+            raise ClusterError(
+                f"Several Dask workers died on the same block ({error}): give them more memory, or use smaller blocks."
+            ) from error
+        except (*lost, ConnectionError, TimeoutError) as error:
+            raise ClusterError(
+                "The connection to the Dask scheduler was lost: start it again and repeat the call (with checkpoint= "
+                "the fit resumes after its last finished pass)."
+            ) from error
+
+
+def _size(value: Any) -> int:
+    try:
+        return n_bytes(value)
+    except TypeError:
+        return _SMALL + 1
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _item(pair: tuple[Any, Any], place: int) -> Any:
+    return pair[place]
+
+
+def _combine(combine: Callable[[Any, Any], Any], values: list[Any]) -> Any:
+    return fold(combine, values)

@@ -1,0 +1,312 @@
+"""Functions mapped over row blocks: values that stay with their block, and reductions to something small.
+
+An algorithm is written once, as pure functions of a block, and runs on one block in memory, on blocks that are read
+from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.dask_engine`).
+"""
+
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
+
+__all__ = ["Deferred", "Engine", "Held", "LocalEngine", "State", "add"]
+
+
+def add(first: Any, second: Any) -> Any:
+    """Add numbers and arrays, tuples and dicts of them item by item, and join lists.
+
+    Examples
+    --------
+    >>> from pmlkit.blocks import add
+    >>> add((1, {"a": 2.0}, [3]), (10, {"a": 20.0}, [30]))
+    (11, {'a': 22.0}, [3, 30])
+    """
+    if isinstance(first, tuple):
+        return tuple(add(a, b) for a, b in zip(first, second, strict=True))
+    if isinstance(first, dict):
+        return {key: add(value, second[key]) for key, value in first.items()}
+    return first if second is None else second if first is None else first + second
+
+
+class State:
+    """One value per block, kept where the block is.
+
+    Iterating over it loads the values one after the other; `compute` puts them together.
+
+    Parameters
+    ----------
+    engine : Engine
+    parts : list
+        What the engine needs to get at each value.
+    """
+
+    def __init__(self, engine: "Engine", parts: list[Any]) -> None:
+        self.engine, self.parts = engine, parts
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[Any]:
+        for place in range(len(self.parts)):
+            yield self.engine.load(self, place)
+
+    def compute(self) -> Any:
+        """Return the values of all blocks as one array or CSR array: everything comes into memory."""
+        blocks = list(self)
+        if len(blocks) == 1:
+            return blocks[0]
+        return sparse.csr_array(sparse.vstack(blocks)) if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+class Engine(ABC):
+    """Runs pure functions on all blocks.
+
+    Functions get the block's value of each state as positional arguments and `shared` values as keywords. They must
+    not change their arguments, and must be importable on every machine that runs them.
+
+    Parameters
+    ----------
+    n_blocks : int
+    checkpoint : str or path, optional
+        Folder of a `Journal`, in which the results of reductions are stored as soon as `begin` was called.
+    """
+
+    def __init__(self, n_blocks: int, checkpoint: str | Path | None = None) -> None:
+        self.n_blocks = n_blocks
+        self._journal = None if checkpoint is None else Journal(checkpoint)
+
+    def begin(self, key: dict[str, Any]) -> None:
+        """Begin a fit that may be resumed: `key` says what it depends on. What was computed before is not stored."""
+        if self._journal is not None:
+            self._journal.open(key)
+
+    def finish(self) -> None:
+        """End a fit: its checkpoint is not needed any more."""
+        if self._journal is not None:
+            self._journal.remove()
+
+    def map(self, function: Callable[..., Any], *states: State, keep: bool = True, **shared: Any) -> State:
+        """Apply a function to every block; the values stay with the blocks.
+
+        Parameters
+        ----------
+        function : callable
+        *states : State
+        keep : bool, default=True
+            False computes a value whenever it is asked for, and does not keep it.
+        **shared : object
+            Small values that every block needs.
+        """
+        return self._map(function, states, shared, keep and not self._replaying)
+
+    def reduce(
+        self,
+        function: Callable[..., Any],
+        *states: State,
+        combine: Callable[[Any, Any], Any] = add,
+        only: Sequence[int] | None = None,
+        **shared: Any,
+    ) -> Any:
+        """Apply a function to every block and combine the results, in the order of the blocks, into one.
+
+        Parameters
+        ----------
+        function : callable
+        *states : State
+        combine : callable, default=add
+            Makes one result of two, the first of them from earlier blocks.
+        only : sequence of int, optional
+            The blocks that take part.
+        **shared : object
+            Small values that every block needs.
+        """
+        if self._replaying:
+            return self._journal.next()  # type: ignore[union-attr]
+        places = range(self.n_blocks) if only is None else only
+        return self._stored(self._reduce(function, states, shared, combine, places))
+
+    def map_reduce(
+        self, function: Callable[..., Any], *states: State, combine: Callable[[Any, Any], Any] = add, **shared: Any
+    ) -> tuple[State, Any]:
+        """Apply a function that returns two values: the first stays with the block, the second ones are combined."""
+        if self._replaying:
+            return self._map(_first_of, states, {"_function": function, **shared}, False), self._journal.next()  # type: ignore[union-attr]
+        state, total = self._map_reduce(function, states, shared, combine)
+        return state, self._stored(total)
+
+    def of(self, values: Sequence[Any]) -> State:
+        """Return small values that the caller has, one per block, as a state."""
+        return State(self, [Held(value) for value in values])
+
+    def share(self, value: Any) -> Any:
+        """Return a handle of a value that many calls share: it is sent to the workers once."""
+        return value
+
+    def keeps(self, size: int) -> bool:
+        """Tell whether a state of so many bytes is better kept than computed again."""
+        return True
+
+    @property
+    def _replaying(self) -> bool:
+        return self._journal is not None and self._journal.replaying
+
+    def _stored(self, value: Any) -> Any:
+        if self._journal is not None:
+            self._journal.append(value)
+        return value
+
+    @abstractmethod
+    def load(self, state: State, place: int) -> Any:
+        """Return the value of one block."""
+
+    @abstractmethod
+    def _map(
+        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool
+    ) -> State: ...
+
+    @abstractmethod
+    def _reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+        places: Sequence[int],
+    ) -> Any: ...
+
+    @abstractmethod
+    def _map_reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+    ) -> tuple[State, Any]: ...
+
+
+class LocalEngine(Engine):
+    """Blocks in this process, one after the other.
+
+    Parameters
+    ----------
+    n_blocks : int
+    memory_budget : int, optional
+        Bytes; state beyond half of it is put into a temporary folder. By default everything stays in memory.
+    checkpoint : str or path, optional
+        See `Engine`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.blocks import LocalEngine
+    >>> engine = LocalEngine(2)
+    >>> X = engine.of([np.arange(3.0), np.arange(4.0)])
+    >>> engine.reduce(np.sum, engine.map(np.square, X))
+    np.float64(19.0)
+    """
+
+    def __init__(
+        self, n_blocks: int, *, memory_budget: int | None = None, checkpoint: str | Path | None = None
+    ) -> None:
+        super().__init__(n_blocks, checkpoint)
+        self.memory_budget = memory_budget
+        self._held = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._n_files = 0
+
+    def keeps(self, size: int) -> bool:
+        """Tell whether a state of so many bytes is better kept than computed again."""
+        return self.memory_budget is None or size <= self.memory_budget // 3
+
+    def load(self, state: State, place: int) -> Any:
+        """Return the value of one block."""
+        part = state.parts[place]
+        if not isinstance(part, Deferred):
+            return part.load()
+        value = part.function(*(self.load(other, place) for other in part.states), **part.shared)
+        if part.keep:
+            state.parts[place] = self._kept(value)
+        return value
+
+    def _map(self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool) -> State:
+        deferred = Deferred(function, states, shared, keep=self._replaying)
+        state = State(self, [deferred] * self.n_blocks)
+        if keep:
+            state.parts = [self._kept(self.load(state, place)) for place in range(self.n_blocks)]
+        return state
+
+    def _reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+        places: Sequence[int],
+    ) -> Any:
+        total = None
+        for place in places:
+            value = function(*(self.load(state, place) for state in states), **shared)
+            total = value if total is None else combine(total, value)
+        return total
+
+    def _map_reduce(
+        self,
+        function: Callable[..., Any],
+        states: Sequence[State],
+        shared: dict[str, Any],
+        combine: Callable[[Any, Any], Any],
+    ) -> tuple[State, Any]:
+        total, parts = None, []
+        for place in range(self.n_blocks):
+            value, summand = function(*(self.load(state, place) for state in states), **shared)
+            parts.append(self._kept(value))
+            total = summand if total is None else combine(total, summand)
+        return State(self, parts), total
+
+    def _kept(self, value: Any) -> Any:
+        if self.memory_budget is None:
+            return Held(value)
+        size = n_bytes(value)
+        if self._held + size <= self.memory_budget // 2:
+            self._held += size
+            held = Held(value)
+            weakref.finalize(held, self._forget, size)
+            return held
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="pmlkit-", ignore_cleanup_errors=True)
+        self._n_files += 1
+        return OnDisk(value, Path(self._folder.name) / f"{self._n_files}.npz", self._folder)
+
+    def _forget(self, size: int) -> None:
+        self._held -= size
+
+
+class Held:
+    """A value in memory."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def load(self) -> Any:
+        """Return the value."""
+        return self.value
+
+
+class Deferred:
+    """A value that is computed when it is asked for; kept then, if `keep` says so."""
+
+    def __init__(
+        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], *, keep: bool
+    ) -> None:
+        self.function, self.states, self.shared, self.keep = function, states, shared, keep
+
+
+def _first_of(*values: Any, _function: Callable[..., Any], **shared: Any) -> Any:
+    return _function(*values, **shared)[0]

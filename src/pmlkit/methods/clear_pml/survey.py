@@ -1,0 +1,124 @@
+"""The first pass over the data: counts, moments of the features, label pairs, and samples of rows by their content."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmlkit._typing import CSR, Features, IntArray
+from pmlkit.exceptions import PMLWarning
+from pmlkit.methods.clear_pml.cells import Cells
+from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, feature_moments
+from pmlkit.methods.clear_pml.landmarks import HashSample, merge_smallest, smallest_hashes
+
+__all__ = ["Survey", "candidate_table", "merge_surveys", "survey_block", "warn_of_twin_labels"]
+
+_TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known after the first pass.
+
+    Attributes
+    ----------
+    moments : FeatureMoments
+    pairs : CSR array of shape (n_labels, n_labels)
+        On how many rows two labels meet; the labels' counts on the diagonal.
+    everywhere, labelled : tuple of arrays
+        The rows with the smallest hashes, of all rows and of those with cells.
+    n_used : list of int
+        Rows with cells, of each block.
+    n_given_rows, n_candidates, n_answers : int
+        Rows with given candidates, candidates after the answers, and answers.
+    """
+
+    moments: FeatureMoments
+    pairs: CSR
+    everywhere: HashSample
+    labelled: HashSample
+    n_used: list[int]
+    n_given_rows: int
+    n_candidates: int
+    n_answers: int
+
+    def packed(self) -> dict[str, Any]:
+        """Return plain arrays and numbers, as engines send and store them."""
+        moments = self.moments
+        return {
+            "moments": (moments.n_rows, moments.n_with, moments.mean, moments.variance),
+            "pairs": self.pairs,
+            "everywhere": self.everywhere,
+            "labelled": self.labelled,
+            "counts": (self.n_used, self.n_given_rows, self.n_candidates, self.n_answers),
+        }
+
+    @classmethod
+    def of(cls, packed: dict[str, Any]) -> "Survey":
+        """Return the survey of `packed`."""
+        moments = FeatureMoments(*packed["moments"])
+        return cls(moments, packed["pairs"], packed["everywhere"], packed["labelled"], *packed["counts"])
+
+
+def survey_block(X: Features, Y: CSR, cells: Cells, first: int, *, size: int) -> dict[str, Any]:
+    """Survey one block; `size` rows of the smallest hashes are kept."""
+    everywhere = smallest_hashes(X, size)
+    labelled = everywhere if cells.used.all() else smallest_hashes(X[cells.used], size)
+    numbers = np.flatnonzero(cells.used)
+    answered = cells.right | cells.wrong
+    return Survey(
+        feature_moments(X),
+        sparse.csr_array(Y.T @ Y),
+        (everywhere[0], everywhere[1] + first),
+        (labelled[0], numbers[labelled[1]] + first),
+        [cells.n_rows],
+        int((np.diff(Y.indptr) > 0).sum()),
+        int(cells.candidate.sum()),
+        int(answered.sum()),
+    ).packed() | {"size": size}
+
+
+def merge_surveys(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return the survey of two groups of blocks together."""
+    a, b, size = Survey.of(first), Survey.of(second), first["size"]
+    return Survey(
+        a.moments.merged(b.moments),
+        a.pairs + b.pairs,
+        merge_smallest(a.everywhere, b.everywhere, size),
+        merge_smallest(a.labelled, b.labelled, size),
+        a.n_used + b.n_used,
+        a.n_given_rows + b.n_given_rows,
+        a.n_candidates + b.n_candidates,
+        a.n_answers + b.n_answers,
+    ).packed() | {"size": size}
+
+
+def candidate_table(cells: Cells) -> CSR:
+    """Return the candidates of all rows of a block."""
+    everywhere = cells.of_all_rows()
+    return everywhere.sparse_values(everywhere.candidate.astype(np.float64))
+
+
+def chosen_rows(sample: HashSample, size: int) -> IntArray:
+    """Return the rows with the smallest hashes, in their order in the data."""
+    return np.sort(sample[1][:size])
+
+
+def warn_of_twin_labels(pairs: CSR, n_rows: int) -> None:
+    """Warn when two labels have nearly the same candidates: nothing in the data tells them apart."""
+    count = pairs.diagonal()
+    meet = sparse.coo_array(pairs)
+    first, second = meet.coords
+    usual = (count > _ROWS_OF_TWINS) & (count < _TWINS * n_rows)
+    twins = (first < second) & usual[first] & usual[second]
+    twins &= meet.data > _TWINS * (count[first] + count[second] - meet.data)
+    if twins.any():
+        warnings.warn(
+            f"{int(twins.sum())} pairs of labels have nearly the same candidates (columns {first[twins][0]} and "
+            f"{second[twins][0]} of y, for one), so that the data cannot tell which of the two a row has: merge them, "
+            "or do not trust their difference.",
+            PMLWarning,
+            stacklevel=7,
+        )
