@@ -1,8 +1,10 @@
 """What answers buy: the bars of the audit, by simulated reviewers who know the truth.
 
-Run by itself, or through `benchmarks/certainty.py`. `--part` picks one of
-- null: false certificates in simulated audits on the edge of being false (the set just under the promise, no
-  test ever given up), one attempt after another as long as the budget lasts;
+`python benchmarks/certainty.py audit --part ...` picks one of
+- null: false certificates of tests on the edge of being false (the set just under the promise, no test ever given
+  up), one attempt after another as long as the budget lasts;
+- edge: false certificates in whole audits whose candidates are just too seldom wrong, forced to test them all the same,
+  and without force;
 - estimates: error and coverage of the expected precision at 5 % with 50 answers;
 - order: wrong labels found in 100 questions by the learning order, and by the static one;
 - certificate: wrong labels removed with 300 answers;
@@ -10,26 +12,23 @@ Run by itself, or through `benchmarks/certainty.py`. `--part` picks one of
 """
 
 import argparse
-import csv
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-from _common import load
+from _certainty_cases import one_case
 from pmlkit import ClearPML
 from pmlkit._arrays import row_of_cells
 from pmlkit.cleaning import CleaningResult, clean
 from pmlkit.cleaning.audit import Audit
+from pmlkit.cleaning.audit import certificate as tests
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG
 from pmlkit.cleaning.audit.certificate import Attempt, null_count, settle
 from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
-from pmlkit.data import data_home
 
 Case = tuple[str, str, float | None]
 REAL_TEXTS = ("so_emotions", "open_relations_crowd1", "movies_two_catalogues")
@@ -45,32 +44,16 @@ CERTIFIED: list[Case] = [("slashdot", "uniform", 0.5), ("lost_pll", "real", None
 
 def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.ndarray]:
     """Return a cleaning result, and which candidates are wrong."""
-    name, kind, ratio = case
-    if name in REAL_TEXTS:
-        with open(Path(data_home()) / "realnoise" / f"{name}.csv", newline="", encoding="utf-8") as stream:
-            lines = list(csv.DictReader(stream))
-        lines = [lines[i] for i in np.sort(np.random.default_rng(seed).permutation(len(lines))[:max_rows])]
-        X = TfidfVectorizer(max_features=5000, min_df=2, sublinear_tf=True).fit_transform(x["text"] for x in lines)
-        names = sorted({label for line in lines for label in line["candidates"].split(";") if label})
-        Y, truth = (
-            np.array([[label in line[column].split(";") for label in names] for line in lines], dtype=float)
-            for column in ("candidates", "truth")
-        )
-    else:
-        data = load(name)
-        noisy = data if ratio is None else data.with_noise(ratio, kind=kind, random_state=seed)
-        rows = np.sort(np.random.default_rng(seed).permutation(data.Y.shape[0])[:max_rows])
-        X, Y, truth = noisy.X[rows], noisy.Y[rows].toarray(), noisy.truth[rows].toarray()
-    count = Y.sum(axis=0)
-    kept = np.flatnonzero((count >= 5) & (count < len(Y)))
-    rows = np.flatnonzero(Y[:, kept].any(axis=1))
-    result = clean(X[rows], sparse.csr_array(Y[np.ix_(rows, kept)]))
-    return result, truth[np.ix_(rows, kept)][result.rows, result.Y.indices] == 0
+    name, kind, level = case
+    made = one_case(name, kind, level or 0.0, seed, max_rows)
+    rows = np.flatnonzero(np.diff(made.Y.indptr))
+    result = clean(made.X[rows], made.Y[rows])
+    return result, made.truth[rows].toarray()[result.rows, result.Y.indices] == 0
 
 
 def answered(result: CleaningResult, wrong: np.ndarray, n: int, **settings: Any) -> Audit:
     """Return an audit with `n` answers of a reviewer who is always right."""
-    audit = result.audit(**settings)
+    audit = Audit(result, **settings)
     for _ in range(n):
         question = audit.next()
         if question is None:
@@ -113,6 +96,42 @@ def null(n_runs: int) -> None:
             f"({n_false / n_runs:.1%}; bar 5 %)",
             flush=True,
         )
+
+
+def edge(n_runs: int) -> None:
+    """Print the share of whole audits with a false certificate, where nearly 90 % of all candidates are wrong."""
+    rng = np.random.default_rng(0)
+    n_rows, n_labels = 500, 8
+    Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
+    n = Y.nnz
+    result: Any = SimpleNamespace(
+        X=None, Y=Y, rows=row_of_cells(Y), doubt=rng.uniform(0.85, 0.99, n), scores=rng.random((n_rows, n_labels)),
+        label_names=tuple(map(str, range(n_labels))), row_names=None, before_answers=None,
+    )  # fmt: skip
+    result.order = np.argsort(-result.doubt, kind="stable")
+    natural, hopeless = LearningOrder.fit, tests._TOO_MANY
+
+    def sure(self: LearningOrder, verdict: np.ndarray, rng: np.random.Generator, answer_error: float = 0.0) -> None:
+        self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, 0.99))
+
+    for title, fit, limit in (("forced to test, none given up", sure, np.inf), ("as it is", natural, hopeless)):
+        LearningOrder.fit, tests._TOO_MANY = fit, limit
+        n_false = n_tests = n_certified = 0
+        for seed in range(n_runs):
+            wrong = rng.permutation(np.arange(n) < null_count(n, 0.9))
+            audit = answered(result, wrong, 150, random_state=seed, repeats=0.0)
+            n_tests += len(audit._tests.begun)
+            if audit._tests.ledger.certified is not None:
+                attempt, level = audit._tests.ledger.certified
+                cells = audit._tests.begun[attempt].cells(level)
+                n_certified += 1
+                n_false += wrong[cells].sum() < 0.9 * len(cells)
+        print(
+            f"{n} candidates, {title}: {n_tests} tests, {n_certified} certificates, {n_false} of {n_runs} audits false "
+            f"({n_false / n_runs:.1%}; bar 5 %)",
+            flush=True,
+        )
+    LearningOrder.fit, tests._TOO_MANY = natural, hopeless
 
 
 def estimates(cases: list[Case], n_seeds: int, max_rows: int) -> None:
@@ -221,27 +240,27 @@ def speed(n_rows: int = 330_000, n_labels: int = 50) -> None:
         )
 
 
-def main() -> None:
-    """Run the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", default="null,estimates,order,certificate,speed")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `run`."""
+    parser.add_argument("--part", default="null,edge,estimates,order,certificate,speed")
     parser.add_argument("--runs", type=int, default=2000, help="simulated audits of each kind")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--max-rows", type=int, default=1500)
-    options = parser.parse_args()
+    parser.add_argument("--sets", help="only cases of these sets")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the parts that were asked for."""
+    wanted = None if options.sets is None else options.sets.split(",")
+    chosen, certified = ([c for c in some if wanted is None or c[0] in wanted] for some in (CASES, CERTIFIED))
+    jobs = {
+        "null": lambda: null(options.runs),
+        "edge": lambda: edge(options.runs // 2),
+        "estimates": lambda: estimates(chosen, options.seeds, options.max_rows),
+        "order": lambda: order(chosen, options.max_rows),
+        "certificate": lambda: certificate(certified, options.seeds, max(options.max_rows, 4000)),
+        "speed": speed,
+    }
     for part in options.part.split(","):
         print(f"\n== {part}")
-        if part == "null":
-            null(options.runs)
-        elif part == "estimates":
-            estimates(CASES, options.seeds, options.max_rows)
-        elif part == "order":
-            order(CASES, options.max_rows)
-        elif part == "certificate":
-            certificate(CERTIFIED, options.seeds, max(options.max_rows, 4000))
-        elif part == "speed":
-            speed()
-
-
-if __name__ == "__main__":
-    main()
+        jobs[part]()

@@ -1,32 +1,31 @@
-"""What cleaning says and does without any answer, against the truth: ranking, rates, intervals, removal.
+"""What cleaning says and does without any answer, and what answers buy, against the truth.
 
-Every set gets uniform, confusable and correlated noise at several levels; sets and texts with real noise keep theirs.
-The weights and gates were chosen on the sets in `TUNED`; all others are for checking. Prints a line per group of cases,
-then each bar with what was reached and where it was missed. "Old" is the order by the map alone, and the removal by its
-estimated precision, as before the comparison with injected cells.
+    python benchmarks/certainty.py clean --seeds 3        # ranking, rates, intervals, removal without answers
+    python benchmarks/certainty.py audit --part order     # with answers, see _certainty_audit.py
+    python benchmarks/certainty.py cost                   # processor time of clean, in fits of ClearPML
+    python benchmarks/certainty.py samples posts.csv      # how far estimates jump between samples of one table
 
-    python benchmarks/certainty.py --max-rows 1500 --seeds 1
+`clean`: every set gets uniform, confusable and correlated noise at several levels; sets and texts with real noise keep
+theirs. The weights and gates were chosen on the sets in `TUNED`; all others are for checking. Prints a line per group
+of cases, then each bar with what was reached and where it was missed. "Old" is the order by the map alone, and the
+removal by its estimated precision, as before the comparison with injected cells.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from scipy.special import expit, logit
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score
 
-from _common import load
-from pmlkit._arrays import as_csr
+import _certainty_audit as audit
+from _certainty_cases import KINDS, Case, cases
+from pmlkit import open_table
 from pmlkit.cleaning import CleaningResult, clean
 from pmlkit.cleaning.calibration import SPREAD, false_probability
 from pmlkit.cleaning.evidence import cross_fit
-from pmlkit.data import data_home
+from pmlkit.data import make_pml
 from pmlkit.methods import make_classifier
 
 TUNED = ("emotions", "medical", "slashdot", "yeast", "scene", "YeastCC", "so_emotions", "movies_two_catalogues")
@@ -34,80 +33,8 @@ CHECKED = (
     "flags", "foodtruck", "genbase", "enron", "corel5k", "bibtex", "tmc2007_500", "YeastMF", "YeastBP", "lost_pll",
     "open_relations_crowd1", "so_emotions_all",
 )  # fmt: skip
-TEXTS = ("so_emotions", "so_emotions_all", "open_relations_crowd1", "movies_two_catalogues")
-KINDS = ("uniform", "confusable", "correlated")
 LEVELS = (0.0, 0.02, 0.1, 0.25, 0.5, 1.0)
 _TOLERATED = 0.85  # least share of false labels among the removed
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One table with its truth, restricted to labels that can be judged."""
-
-    name: str
-    kind: str
-    level: float
-    seed: int
-    X: sparse.csr_array
-    Y: sparse.csr_array
-    truth: sparse.csr_array
-
-    @property
-    def group(self) -> str:
-        """Cases that are averaged."""
-        return self.kind if self.kind in ("none", "real") else f"{self.kind} {self.level:.0%}"
-
-    def is_false(self, result: CleaningResult) -> np.ndarray:
-        """Return which candidates are false, aligned with ``result.Y.data``."""
-        return self.truth.toarray()[result.rows, result.Y.indices] == 0
-
-
-def text_table(name: str) -> tuple[sparse.csr_array, sparse.csr_array, sparse.csr_array] | None:
-    """Return TF-IDF, candidates and truth of texts whose labels were really given."""
-    path: Path = data_home() / "realnoise" / f"{name}.csv"
-    if not path.is_file():
-        print(f"  {name}: skipped, {path} is absent")
-        return None
-    table = pd.read_csv(path, keep_default_na=False)
-    X = TfidfVectorizer(min_df=2, sublinear_tf=True, max_features=20_000).fit_transform(table["text"])
-    given, true = ([set(filter(None, cell.split(";"))) for cell in table[c]] for c in ("candidates", "truth"))
-    labels = sorted(set().union(*given))
-    indicators = [
-        sparse.csr_array(np.array([[label in row for label in labels] for row in rows], dtype=np.uint8))
-        for rows in (given, true)
-    ]
-    return sparse.csr_array(X), *indicators
-
-
-def cases(names: list[str], levels: list[float], seeds: int, max_rows: int) -> Iterator[Case]:
-    """Yield all cases: rows drawn anew for every seed."""
-    for name in names:
-        for seed in range(seeds):
-            rng = np.random.default_rng(seed)
-            if name in TEXTS:
-                found = text_table(name)
-                if found is not None:
-                    rows = np.sort(rng.permutation(found[0].shape[0])[:max_rows])
-                    yield _case(name, "real", 0.0, seed, *(part[rows] for part in found))
-                continue
-            data = load(name)
-            if data is None:
-                continue
-            rows = np.sort(rng.permutation(data.n_samples)[:max_rows])
-            if (data.truth != data.Y).nnz:
-                part = data.subset(rows)
-                yield _case(name, "real", 0.0, seed, part.X, part.Y, part.truth)
-                continue
-            for level in levels:
-                for kind in KINDS if level else ("none",):
-                    noisy = (data.with_noise(level, kind=kind, random_state=seed) if level else data).subset(rows)
-                    yield _case(name, kind, level, seed, noisy.X, noisy.Y, noisy.truth)
-
-
-def _case(name: str, kind: str, level: float, seed: int, X: object, Y: object, truth: object) -> Case:
-    count = np.bincount(Y.indices, minlength=Y.shape[1])
-    kept = np.flatnonzero((count >= 5) & (count < Y.shape[0]))
-    return Case(name, kind, level, seed, X, as_csr(Y[:, kept]), sparse.csr_array(truth[:, kept]))
 
 
 def old_removal(doubt: np.ndarray, result: CleaningResult, precision: float = 0.9) -> np.ndarray:
@@ -128,13 +55,13 @@ def old_removal(doubt: np.ndarray, result: CleaningResult, precision: float = 0.
 
 def measure(case: Case) -> dict:
     """Judge a case and compare with the truth."""
-    started = time.perf_counter()
+    started = time.process_time()
     evidence = cross_fit(make_classifier("auto"), case.X, case.Y)
     old = false_probability(evidence.scores, case.Y, evidence.confidence)
-    old_seconds = time.perf_counter() - started
-    started = time.perf_counter()
+    old_seconds = time.process_time() - started
+    started = time.process_time()
     result = clean(case.X, case.Y)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     false = case.is_false(result)
     rate = result.noise_rate_.overall
     random = result.random_mistakes_
@@ -236,18 +163,12 @@ def bars(title: str, table: pd.DataFrame, order: list[str]) -> None:
     print(f"time of clean over the old, median {table['time'].median():.2f}\n")
 
 
-def main() -> None:
+def without_answers(options: argparse.Namespace) -> None:
     """Run the cases and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default=",".join([*TUNED, *CHECKED]))
-    parser.add_argument("--levels", default=",".join(map(str, LEVELS)))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--max-rows", type=int, default=1500)
-    parser.add_argument("--csv", help="write one line per case")
-    options = parser.parse_args()
     levels = [float(level) for level in options.levels.split(",")]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     lines = []
-    for case in cases(options.sets.split(","), levels, options.seeds, options.max_rows):
+    for case in cases(options.sets.split(","), levels, seeds, options.max_rows):
         lines.append(measure(case))
         line = lines[-1]
         print(
@@ -260,6 +181,71 @@ def main() -> None:
     if options.csv:
         table.to_csv(options.csv, index=False)
     report(table)
+
+
+def summary(options: argparse.Namespace) -> None:
+    """Print the bars of the cases that several runs have written."""
+    report(pd.concat([pd.read_csv(path) for path in options.csv], ignore_index=True))
+
+
+def cost(options: argparse.Namespace) -> None:
+    """Print the processor time of clean in fits of ClearPML, taking turns."""
+    for n_rows in map(int, options.rows.split(",")):
+        data = make_pml(n_rows, 100, 20, cardinality=2.5, noise=0.25, random_state=0)
+        seconds: dict[str, list[float]] = {"fit": [], "clean": []}
+        for _ in range(options.rounds):
+            for name, job in (("fit", make_classifier("auto").fit), ("clean", clean)):
+                started = time.process_time()
+                job(data.X, data.Y)
+                seconds[name].append(time.process_time() - started)
+        fit, cleaned = (float(np.median(seconds[name])) for name in ("fit", "clean"))
+        print(f"{n_rows:,} rows: fit {fit:.2f} s, clean {cleaned:.2f} s of the processor: {cleaned / fit:.2f} fits")
+
+
+def samples(options: argparse.Namespace) -> None:
+    """Print what is said of random samples of one table."""
+    table = open_table(options.table, labels=options.labels, text=options.text)
+    lines = []
+    for seed in range(options.seeds):
+        rows = np.sort(np.random.default_rng(seed).permutation(table.Y.shape[0])[: options.max_rows])
+        found = clean(table.X[rows], table.Y[rows])
+        lines.append((float(found.noise_rate_.overall), float(found.random_mistakes_), found.noise_rate_.overall.high))
+        print("sample {}: all mistakes {:.3f}, random {:.3f}, at most {:.3f}".format(seed, *lines[-1]), flush=True)
+    low, high = np.min(lines, axis=0), np.max(lines, axis=0)
+    print(f"all mistakes {low[0]:.3f} to {high[0]:.3f}, random mistakes {low[1]:.3f} to {high[1]:.3f}")
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(required=True)
+    part = parts.add_parser("clean", help="without answers")
+    part.add_argument("--sets", default=",".join([*TUNED, *CHECKED]))
+    part.add_argument("--levels", default=",".join(map(str, LEVELS)))
+    part.add_argument("--seeds", type=int, default=1)
+    part.add_argument("--first-seed", type=int, default=0)
+    part.add_argument("--max-rows", type=int, default=1500)
+    part.add_argument("--csv", help="write one line per case")
+    part.set_defaults(run=without_answers)
+    part = parts.add_parser("summary", help="the bars, from what `clean --csv` wrote")
+    part.add_argument("csv", nargs="+")
+    part.set_defaults(run=summary)
+    part = parts.add_parser("audit", help="with answers")
+    audit.add_options(part)
+    part.set_defaults(run=audit.run)
+    part = parts.add_parser("cost", help="processor time")
+    part.add_argument("--rows", default="2000,20000")
+    part.add_argument("--rounds", type=int, default=3)
+    part.set_defaults(run=cost)
+    part = parts.add_parser("samples", help="stability between samples of a table")
+    part.add_argument("table")
+    part.add_argument("--labels", default="tags")
+    part.add_argument("--text", default="text")
+    part.add_argument("--seeds", type=int, default=8)
+    part.add_argument("--max-rows", type=int, default=1200)
+    part.set_defaults(run=samples)
+    options = parser.parse_args()
+    options.run(options)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,11 @@ def serve(folder: str, n_rows: int, pipe: Any) -> None:
         review = Review(result, store, title="Load test")
         server = ReviewServer(review)
         server.start()
+        begun = time.process_time()
         pipe.send((server.port, [server.new_address() for _ in range(16)], int(result.judged.sum())))
         pipe.recv()
         server.stop()
-        pipe.send((len(store.standing()), review.audit.n_answers))
+        pipe.send((len(store.standing()), review.audit.n_answers, time.process_time() - begun))
 
 
 async def load(port: int, addresses: list[str], rate: float, seconds: float) -> tuple[list[float], list[float], int]:
@@ -110,10 +111,12 @@ def main() -> None:
         port, addresses, n_candidates = here.recv()
         answers, reads, n_errors = asyncio.run(load(port, addresses, chosen.rate, chosen.seconds))
         here.send("stop")
-        n_stored, n_known = here.recv()
+        n_stored, n_known, server_seconds = here.recv()
         process.join()
     print(f"{n_candidates:,} candidates, {len(addresses)} people, {chosen.seconds:g} s")
-    print(f"{(len(answers) + len(reads)) / chosen.seconds:.0f} requests/s, {n_errors} errors")
+    n_requests = len(answers) + len(reads)
+    print(f"{n_requests / chosen.seconds:.0f} requests/s, {n_errors} errors")
+    print(f"processor time of the server: {1000 * server_seconds / n_requests:.2f} ms per request")
     for name, times in (("answer and next card", answers), ("reading", reads)):
         milliseconds = 1000 * np.asarray(times)
         print(f"{name}: median {statistics.median(milliseconds):.1f} ms, 99 % {np.percentile(milliseconds, 99):.1f} ms")

@@ -76,7 +76,7 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     package = subprocess.check_output(
         [python, "-c", "import pathlib, pmlkit; print(pathlib.Path(pmlkit.__file__).parent)"], cwd=empty, text=True
     ).strip()
-    options = ["--rootdir", empty, "-c", empty / "pyproject.toml", "--override-ini", "durations=0"]
+    options = ["--rootdir", empty, "-c", empty / "pyproject.toml"]
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "--doctest-modules", package, cwd=empty)
 
 

@@ -1,6 +1,6 @@
-"""Draw docs/images/without-answers.png from the cases that ``benchmarks/certainty.py --csv`` wrote.
+"""Draw docs/images/without-answers.png from the cases that ``benchmarks/certainty.py clean --csv`` wrote.
 
-python benchmarks/certainty.py --csv docs/figures/certainty_cases.csv
+python benchmarks/certainty.py clean --csv docs/figures/certainty_cases.csv
 python docs/figures/without_answers.py
 """
 

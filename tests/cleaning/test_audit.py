@@ -372,10 +372,10 @@ def test_few_false_certificates_in_whole_audits_on_the_edge(monkeypatch):
     for seed in range(60):
         wrong = rng.permutation(np.arange(n) < tests.null_count(n, 0.9))
         audit = go_on(result.audit(random_state=seed, repeats=0.0), wrong, 140)
-        n_tests += len(audit._attempts)
+        n_tests += len(audit._tests.begun)
         if audit.certificate is not None:
-            attempt, level = audit._ledger.certified
-            cells = audit._attempts[attempt].cells(level)
+            attempt, level = audit._tests.ledger.certified
+            cells = audit._tests.begun[attempt].cells(level)
             n_false += wrong[cells].sum() < 0.9 * len(cells)
     assert n_tests >= 60
     assert n_false <= 9  # of 60; more than that once in a thousand times at 5 %

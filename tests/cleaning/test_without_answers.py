@@ -15,8 +15,9 @@ from sklearn.metrics import roc_auc_score
 from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
 from pmlkit.cleaning.calibration import false_probability, noise_rates
+from pmlkit.cleaning.cell_features import _MAX_RELATED, CellFeatures, _relations, _two_best
 from pmlkit.cleaning.evidence import cross_fit
-from pmlkit.cleaning.injected_null import _Cells, _logistic, _two_best, injected_null
+from pmlkit.cleaning.injected_null import InjectedCells, _logistic
 from pmlkit.cleaning.missing import most_likely_missing
 from pmlkit.cleaning.reasons import Reason
 from pmlkit.cleaning.signal_test import label_auc, well_predicted
@@ -30,6 +31,23 @@ def random_cells(seed=0, n_rows=80, n_labels=6):
     Y = (rng.random((n_rows, n_labels)) < 0.3).astype(np.uint8)
     Y[:2] = 0
     return rng.uniform(0.01, 0.99, Y.shape), Y
+
+
+def cell_features(scores, Y, every_row_has_a_label=False):
+    n = np.arange(len(Y))
+    return CellFeatures(scores, sparse.csr_array(Y), n % 3, n, every_row_has_a_label=every_row_has_a_label)
+
+
+def plain_addition(scores, Y, i, k):
+    """Return what the row's other labels add, by one ridge regression on the rows of the other folds."""
+    rest = np.flatnonzero((np.arange(len(Y)) % 3 != i % 3) & Y.any(axis=1))
+    residual = Y - scores
+    spread = np.sqrt((residual[rest] ** 2).mean(axis=0) + 1e-6)
+    others = np.delete(np.arange(Y.shape[1]), k)
+    A, b = residual[rest][:, others] / spread[others], residual[rest, k] / spread[k]
+    ridge = (0.05 + Y.shape[1] / len(rest)) * np.eye(len(others))
+    coef = np.linalg.solve(A.T @ A / len(rest) + ridge, A.T @ b / len(rest)) * spread[k] / spread[others]
+    return (coef - coef.mean()) @ residual[i, others]
 
 
 def plain_features(scores, Y, i, k):
@@ -55,12 +73,13 @@ def plain_features(scores, Y, i, k):
         np.log1p((scores[i] > scores[i, k]).sum()),
         np.mean(lifts) if lifts else 0.0,
         usual if best is None else best,
+        plain_addition(scores, Y, i, k),
     ]
 
 
 def test_features_of_cells_by_a_plain_reference():
     scores, Y = random_cells()
-    cells = _Cells(scores, sparse.csr_array(Y), every_row_has_a_label=False)
+    cells = cell_features(scores, Y)
     for own in (True, False):
         rows, labels = np.nonzero(Y if own else (Y == 0) & Y.any(axis=1)[:, None])
         found = cells.features(rows, labels, own=own)
@@ -74,15 +93,26 @@ def test_features_do_not_depend_on_the_cells_own_candidacy():
     assert Y[5].any()
     given = Y.copy()
     given[i, k] = 1
-    without = _Cells(scores, sparse.csr_array(Y), False).features(np.array([i]), np.array([k]), own=False)
-    with_it = _Cells(scores, sparse.csr_array(given), False).features(np.array([i]), np.array([k]), own=True)
-    usual = [0, 1, 2, 3, 4, 5, 6]
-    assert np.allclose(without[0, usual], with_it[0, usual])
+    without = cell_features(scores, Y).features(np.array([i]), np.array([k]), own=False)
+    with_it = cell_features(scores, given).features(np.array([i]), np.array([k]), own=True)
+    assert np.allclose(without, with_it)
+
+
+def test_how_labels_go_together_does_not_count_candidates():
+    scores, Y = random_cells()
+    for relation in _relations(scores, sparse.csr_array(Y), np.arange(len(Y)) % 3, np.arange(len(Y))):
+        assert np.allclose(relation.sum(axis=1), 0.0)
+        assert not np.diag(relation).any()
+
+
+def test_with_very_many_labels_nothing_is_learned_about_pairs():
+    Y = sparse.csr_array((np.ones(3), ([0, 1, 2], [0, 1, 2])), shape=(3, _MAX_RELATED + 1))
+    assert _relations(np.zeros(Y.shape), Y, np.arange(3), np.arange(3)) == []
 
 
 def test_odds_in_a_row_of_which_one_is_true_by_enumeration():
     scores, Y = random_cells()
-    cells = _Cells(scores, sparse.csr_array(Y), every_row_has_a_label=True)
+    cells = cell_features(scores, Y, True)
     floor = noise_rates(scores, sparse.csr_array(Y)).max()
     i = int(np.flatnonzero(Y.sum(axis=1) == 3)[0])
     labels = np.flatnonzero(Y[i])
@@ -99,9 +129,9 @@ def test_odds_in_a_row_of_which_one_is_true_by_enumeration():
 
 def test_drawn_cells_are_non_candidates_of_labelled_rows():
     scores, Y = random_cells()
-    cells = _Cells(scores, sparse.csr_array(Y), False)
+    cells = cell_features(scores, Y)
     for by_score in (True, False):
-        rows, labels = cells.draw(np.arange(len(Y)), 500, np.random.default_rng(0), by_score=by_score)
+        rows, labels = cells.draw(500, np.random.default_rng(0), by_score=by_score)
         assert len(rows) == 500
         assert not Y[rows, labels].any()
         assert Y[rows].any(axis=1).all()
@@ -151,9 +181,11 @@ def test_the_null_does_not_depend_on_the_order_of_rows():
     scores = np.random.default_rng(0).uniform(0.05, 0.95, data.Y.shape)
     doubt = np.full(data.Y.nnz, 0.2)
     order = np.random.default_rng(1).permutation(400)
-    here = injected_null(scores, data.Y, doubt, row_hash(data.X), every_row_has_a_label=True)
     moved_Y = sparse.csr_array(data.Y[order])
-    there = injected_null(scores[order], moved_Y, doubt, row_hash(data.X[order]), every_row_has_a_label=True)
+    here, there = (
+        InjectedCells(S, Y, row_hash(X), every_row_has_a_label=True).compare(doubt, with_relations=True)
+        for S, Y, X in ((scores, data.Y, data.X), (scores[order], moved_Y, data.X[order]))
+    )
     dense_here, dense_there = (
         sparse.csr_array((null.random, Y.indices, Y.indptr), shape=Y.shape).toarray()
         for null, Y in ((here, data.Y), (there, moved_Y))

@@ -1,6 +1,20 @@
 """A review without its web server."""
 
-from pmlkit.cleaning.review.applied import stored_certificate
+import io
+import threading
+import time
+
+import numpy as np
+import pytest
+import sklearn
+
+from pmlkit import open_table
+from pmlkit.cleaning import clean
+from pmlkit.cleaning.review.applied import apply_review, stored_certificate
+from pmlkit.cleaning.review.session import Review
+from pmlkit.cleaning.review.store import AnswerStore, Event
+from pmlkit.exceptions import DataError
+from post_tables import make_posts, write_posts
 
 
 def test_the_stored_certificate_follows_every_answer(review, strips):
@@ -19,3 +33,174 @@ def test_the_stored_certificate_follows_every_answer(review, strips):
         n_undone += 1
     assert 0 < n_undone < 500
     assert stored_certificate(review.store) == {}
+
+
+def test_a_certificate_older_than_the_last_answer_is_refused(review, strips):
+    """A server that is killed between an answer and its certificate must not leave a promise that was taken back."""
+    card = review.card("ann", {})["card"]
+    review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})
+    assert stored_certificate(review.store) == {}
+    review.store.append([Event("ann", "answer", "selection", card["row"], card["label"], "right")])
+    with pytest.raises(DataError, match="before the last answer .* was counted"):
+        apply_review(review.store.path, strips.X, strips.Y, strips.label_names, check=False)
+    reopened = Review(review.result, review.store)
+    assert reopened.audit.n_answers == 2
+    assert apply_review(review.store.path, strips.X, strips.Y, strips.label_names, check=False).n_answers == 2
+
+
+def test_an_answer_counts_although_its_certificate_cannot_be_stored(review, monkeypatch, caplog):
+    def full(**_):
+        raise DataError("disk full")
+
+    monkeypatch.setattr(review.store, "set", full)
+    card = review.card("ann", {})["card"]
+    given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"}
+    assert review.answer("ann", given)["state"]["answers"] == 1
+    assert "certificate is not stored" in caplog.text
+
+
+@pytest.fixture
+def mails(tmp_path):
+    """A table with two spellings of one label, and its review."""
+    path = tmp_path / "mails.csv"
+    rows = make_posts(120)
+    for i, row in enumerate(rows):
+        row[2][:] = ["Music" if name == "music" and i % 3 else name for name in row[2]]
+    write_posts(rows, path)
+    table = open_table(path, labels="tags", text="body", ignore="truth")
+    with AnswerStore(tmp_path / "r.sqlite") as store:
+        yield table, Review(clean(table), store, table=table)
+
+
+def test_added_and_merged_labels_are_written_by_the_page_and_by_apply(mails, tmp_path):
+    table, review = mails
+    names = review.results("ann", {})["names"]
+    assert [(pair["one"], pair["other"], pair["into"]) for pair in names] == [("Music", "music", None)]
+    suggested = review.missing_rows("ann", {})["rows"][:3]
+    for row, said in zip(suggested, ("right", "wrong", "right"), strict=True):
+        review.answer_missing("ann", {"row": row["row"], "label": row["label"], "answer": said})
+    taken_back = {"row": suggested[2]["row"], "label": suggested[2]["label"], "answer": None}
+    review.answer_missing("ann", taken_back)
+    review.merge("ann", {"label": "Music", "into": "music", "answer": "right"})
+    with pytest.raises(DataError, match="already"):
+        review.merge("ann", {"label": "music", "into": "Music", "answer": "right"})
+    assert review.results("ann", {})["names"][0]["into"] == "music"
+    assert review.audit.n_answers == 0
+
+    applied = apply_review(review.store.path, table.X, table.Y, table.label_names, check=False)
+    added = (suggested[0]["row"], suggested[0]["label"])
+    assert (applied.added, applied.merged) == ([added], {"Music": "music"})
+    table.write(tmp_path / "applied.csv", applied.Y)
+    data, name, _ = review.download("table")
+    assert name == "mails-cleaned.csv"
+    assert data == (tmp_path / "applied.csv").read_bytes()
+    old, new = ([line.split(",") for line in text.decode().splitlines()] for text in (table.path.read_bytes(), data))
+    for i, (before, after) in enumerate(zip(old[1:], new[1:], strict=True)):
+        expected = {tag.lower() for tag in before[2].split(";")} | ({added[1].lower()} if i == added[0] else set())
+        assert set(after[2].split(";")) == expected
+        assert (before[:2], before[3:]) == (after[:2], after[3:])
+
+
+def test_one_decision_for_all_rows_of_a_search(mails):
+    _, review = mails
+    total = review.label_rows("ann", {"label": "cook", "text": "word1"})["total"]
+    said = review.bulk("ann", {"label": "cook", "text": "word1", "all": True, "answer": "wrong", "client": "one"})
+    assert 0 < said["n_rows"] == total == review.audit.n_answers
+    assert review.undo("ann", {"bulk": True, "client": "two"})["n_undone"] == total
+    assert review.audit.n_answers == 0
+
+
+def test_what_was_shown_is_kept(review):
+    card = review.card("ann", {})["card"]
+    review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})
+    shown = review.store.events()[0].shown
+    confidence = next(entry["confidence"] for entry in card["labels"] if entry["suspect"])
+    assert shown["confidence"] == pytest.approx(confidence, abs=1e-4)
+    assert shown["similar_with"] == [row["row"] for row in card["similar_with"]]
+
+
+def test_learning_tells_its_steps(strips_result, store):
+    seen = []
+    done = threading.Event()
+
+    def refit(answers, on_fit):
+        def watch(model):
+            on_fit(model)
+            seen.append(review.state("ann", {})["state"]["learning"]["text"])
+
+        names = strips_result.label_names
+        found = clean(strips_result.X, strips_result.Y, verified=answers, label_names=names, on_fit=watch)
+        seen.append(review.state("ann", {})["state"]["learning"])
+        done.set()
+        return found
+
+    review = Review(strips_result, store, refit=refit)
+    card = review.card("ann", {})["card"]
+    review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})
+    review.learn("ann", {})
+    assert done.wait(120)
+    while review.state("ann", {})["state"]["learning"] is not None:
+        time.sleep(0.01)
+    assert "Refitting with 1 answer:" in seen[0]
+    if hasattr(sklearn, "callback"):
+        assert 0.5 < seen[-1]["share"] < 1.0
+    assert review.state("ann", {})["state"]["learned"].startswith("Confidences")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A table of image files."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    lines = ["file,tags"]
+    for i in range(60):
+        colours = [c for c in range(3) if rng.random() < 0.6] or [0]
+        pixels = np.full((90, 120, 3), 255, dtype=np.uint8)
+        for c in colours:
+            pixels[:, 40 * c : 40 * c + 40] = np.eye(3)[c] * 200
+        image.fromarray(pixels).save(folder / f"{i}.png")
+        lines.append(f"{i}.png,{';'.join('rgb'[c] for c in {*colours, int(rng.integers(3))})}")
+    (tmp_path / "photos.csv").write_text("\n".join(lines) + "\n")
+    return open_table(tmp_path / "photos.csv", labels="tags", images=("file", folder)), folder
+
+
+def test_image_files_are_shown_and_none_outside_their_folder(photos, store, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    table, folder = photos
+    review = Review(clean(table), store, table=table)
+    card = review.card("ann", {})["card"]
+    assert card["content"]["image"] == f"/api/picture?row={card['row']}"
+    data, kind = review.picture({"row": str(card["row"])})
+    shown = image.open(io.BytesIO(data))
+    assert (kind, shown.size) == ("image/png", (120, 90))
+    assert all("small=1" in row["image"] for row in card["similar_with"] + card["similar_without"])
+
+    secret = tmp_path / "secret.png"
+    image.new("RGB", (5, 5)).save(secret)
+    (folder / "0.png").unlink()
+    (folder / "0.png").symlink_to(secret)  # a file that was fine when the table was read
+    with pytest.raises(DataError, match="leads out of"):
+        review.picture({"row": "0"})
+    (folder / "1.png").write_bytes(b"<svg onload='alert(1)'/>")
+    with pytest.raises(DataError, match="cannot be read"):
+        review.picture({"row": "1"})
+    with pytest.raises(DataError, match="no row"):
+        review.picture({"row": "99"})
+
+
+def test_numbers_and_categories_that_speak_are_named(tmp_path, store):
+    rng = np.random.default_rng(0)
+    lines = ["size,colour,tags"]
+    for i in range(120):
+        tags = ["big"] if i % 2 else ["small"]
+        lines.append(f"{(i % 2) * 5 + rng.normal():.2f},{'red' if i % 2 else 'blue'},{';'.join([*tags, 'any'])}")
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    table = open_table(tmp_path / "t.csv", labels="tags")
+    review = Review(clean(table), store, table=table)
+    content = review.card("ann", {"row": "1", "label": "big"})["card"]["content"]
+    size = table.cells("size")[1]
+    assert {name: (value, side) for name, value, side in content["features"]} == {
+        "colour": ("red", "for"), "size": (str(size), "for"),
+    }  # fmt: skip

@@ -99,6 +99,31 @@ def test_two_writers_lose_nothing(tmp_path):
     )
 
 
+def test_writers_that_wait_share_a_transaction_and_a_bad_one_fails_alone(store):
+    said = {}
+
+    def write(name, event):
+        try:
+            said[name] = store.append([event])
+        except DataError as error:
+            said[name] = str(error)
+
+    with store._write_lock:  # the disk is busy
+        threads = []
+        for number in range(6):
+            event = answer(number, said="perhaps" if number == 2 else "wrong")
+            threads.append(threading.Thread(target=write, args=(number, event)))
+            threads[-1].start()
+            while len(store._waiting) <= number:
+                pass
+    for thread in threads:
+        thread.join()
+    assert "could not be written" in said.pop(2)
+    assert sorted(event.row for event in store.events()) == [0, 1, 3, 4, 5]
+    assert {event.seq: event.row for event in store.events()} == {seqs[0]: row for row, seqs in said.items()}
+    assert store._waiting == []
+
+
 _WRITER = """
 import sys
 from pmlkit.cleaning.review.store import AnswerStore, Event

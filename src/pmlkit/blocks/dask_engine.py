@@ -55,8 +55,8 @@ class DaskEngine(Engine):
         self._check_workers()
 
     def _check_workers(self) -> None:
-        import pmlkit
-
+        # Not `import pmlkit`: the code of every method would then belong to that of each, see bench.fingerprints.
+        here = pkgutil.resolve_name("pmlkit:__version__")
         with self._one_sentence():
             versions = self.client.run(pkgutil.resolve_name, "pmlkit:__version__", on_error="return")
         if not versions:
@@ -64,12 +64,11 @@ class DaskEngine(Engine):
         for worker, version in versions.items():
             if isinstance(version, Exception):
                 raise ClusterError(
-                    f"The Dask worker {worker} cannot import pmlkit ({version}): install pmlkit "
-                    f"{pmlkit.__version__} on every worker."
+                    f"The Dask worker {worker} cannot import pmlkit ({version}): install pmlkit {here} on every worker."
                 )
-            if version != pmlkit.__version__:
+            if version != here:
                 raise ClusterError(
-                    f"The Dask worker {worker} has pmlkit {version}, and this is {pmlkit.__version__}: install the "
+                    f"The Dask worker {worker} has pmlkit {version}, and this is {here}: install the "
                     "same version on every worker."
                 )
 

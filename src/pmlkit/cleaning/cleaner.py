@@ -19,9 +19,8 @@ from pmlkit._validation import as_ids, as_media
 from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.calibration import false_probability
-from pmlkit.cleaning.estimates import judge
+from pmlkit.cleaning.estimates import assess
 from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
-from pmlkit.cleaning.injected_null import injected_null
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
 from pmlkit.methods import labels, make_classifier
@@ -151,21 +150,13 @@ def clean(
             f"The {what} do not predict the labels any better than chance, so no label can be judged by them: choose "
             "others."
         )
-    at_least_one = (np.diff(part.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
-    map_doubt = false_probability(evidence.scores, part, evidence.confidence)
-    null = injected_null(
+    verdict = assess(
+        false_probability(evidence.scores, part, evidence.confidence),
         evidence.scores,
         part,
-        map_doubt,
         row_hash(evidence.scores if X is None else X),
-        every_row_has_a_label=bool(at_least_one),
-    )
-    verdict = judge(
-        map_doubt,
-        null,
-        part,
         calibrated=evidence.confidence is not None,
-        every_row_has_a_label=every_row_has_a_label is True,
+        every_row_has_a_label=every_row_has_a_label,
     )
     doubt = np.zeros(candidates.nnz)
     doubt[np.isin(candidates.indices, judged)] = verdict.doubt

@@ -2,21 +2,21 @@
 
 The candidates are a mixture of right and false ones, and the features of the two overlap: true labels that features do
 not predict look like random mistakes, and mistakes that follow the features look like the truth. So a rate of false
-labels is only bounded: from below by random mistakes, which are measured against injected cells
-(`pmlkit.cleaning.injected_null`), from above by assumptions. The estimate in between is a guess.
+labels is bounded from above only, and that by assumptions: all candidates may be right, those that look like random
+mistakes (`pmlkit.cleaning.injected_null`) included. The estimate below the bound is a guess.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from pmlkit._typing import CSR, FloatArray
-from pmlkit.cleaning.injected_null import InjectedNull
+from pmlkit._typing import CSR, FloatArray, IntArray
+from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
 
-__all__ = ["Estimate", "Verdict", "judge", "with_mean"]
+__all__ = ["Estimate", "Verdict", "assess", "judge", "n_first", "with_mean"]
 
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
@@ -85,7 +85,7 @@ class Verdict:
     noise_rate : Estimate
         Share of false candidates.
     random_mistakes : Estimate
-        Share of candidates that were given at random.
+        Share of candidates that look as if they had been given at random.
     sure_mistakes : float
         What the random mistakes exceed but for one time in six, the ground on which labels may be removed unseen.
     """
@@ -94,6 +94,41 @@ class Verdict:
     noise_rate: Estimate
     random_mistakes: Estimate
     sure_mistakes: float
+
+
+def assess(
+    map_doubt: FloatArray,
+    scores: FloatArray,
+    Y: CSR,
+    row_keys: IntArray,
+    *,
+    calibrated: bool = True,
+    every_row_has_a_label: bool | Literal["auto"] = "auto",
+) -> Verdict:
+    """Compare the candidates with injected cells, and say what is known of them.
+
+    Twice: the first comparison tells how many mistakes are random, and how likely each candidate is one. The second
+    learns what given cells look like from those that are left, and counts how labels go together.
+
+    Parameters
+    ----------
+    map_doubt : array aligned with ``Y.data``
+        From `pmlkit.cleaning.calibration.false_probability`.
+    scores, Y, row_keys
+        See `pmlkit.cleaning.injected_null.InjectedCells`.
+    calibrated : bool, default=True
+        Whether the map was made for this kind of evidence.
+    every_row_has_a_label : bool or "auto", default="auto"
+        See `pmlkit.clean`.
+    """
+    at_least_one = (np.diff(Y.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
+    is_known = every_row_has_a_label is True
+    cells = InjectedCells(scores, Y, row_keys, every_row_has_a_label=bool(at_least_one))
+    null = cells.compare(map_doubt)
+    first = judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
+    again = cells.compare(first.doubt, with_relations=True)
+    null = replace(again, n_tail=null.n_tail, n_half=null.n_half)
+    return judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
 
 
 def judge(
@@ -121,7 +156,7 @@ def judge(
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
-    >>> from pmlkit.cleaning.injected_null import InjectedNull
+    >>> from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, n_tail=8, n_half=20), Y)
@@ -144,9 +179,25 @@ def judge(
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
     high = min(most, float(expit(_log_odds(np.array([by_map]))[0] + unseen)))
     middle = min(0.5 * (by_map + rate), max(most, rate))
-    noise_rate = Estimate(middle, random_mistakes.low, high)
+    noise_rate = Estimate(middle, 0.0, high)
     doubt = with_mean(slope * log_odds, middle)
     return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+
+
+def n_first(k: Any, n: int) -> int:
+    """Return how many of `n` candidates are meant by `k`: a number of them (int >= 1), or a share in (0, 1] (float).
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.estimates import n_first
+    >>> n_first(20, 10), n_first(0.25, 10)
+    (10, 2)
+    """
+    if isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1:
+        return min(int(k), n)
+    if isinstance(k, float | np.floating) and 0 < k <= 1:
+        return max(1, round(float(k) * n))
+    raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
 
 
 def _lifted(rate: float, by: float) -> float:

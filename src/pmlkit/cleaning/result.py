@@ -16,7 +16,7 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import fact_table, grid
 from pmlkit.cleaning import removal
 from pmlkit.cleaning.calibration import LABEL_SPREAD
-from pmlkit.cleaning.estimates import Estimate, with_mean
+from pmlkit.cleaning.estimates import Estimate, n_first, with_mean
 from pmlkit.cleaning.missing import most_likely_missing
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
 from pmlkit.cleaning.reasons import Explainer, Reason
@@ -333,15 +333,7 @@ class CleaningResult:
         precision : Estimate
             A float with ``low`` and ``high``: the share if as few, and as many, candidates are false as may be.
         """
-        n_judged = len(self.order)
-        is_count = isinstance(k, int | np.integer) and not isinstance(k, bool)
-        if is_count and k >= 1:
-            n_taken = min(int(k), n_judged)
-        elif isinstance(k, float | np.floating) and 0 < k <= 1:
-            n_taken = max(1, round(float(k) * n_judged))
-        else:
-            raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
-        first = self.order[:n_taken]
+        first = self.order[: n_first(k, len(self.order))]
         return Estimate(*(float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high)))
 
     def removable(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> BoolArray:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,16 @@ from pmlkit._random import generator
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import did_you_mean
 from pmlkit.cleaning.audit import answers as codes
-from pmlkit.cleaning.audit import certificate as tests
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
+from pmlkit.cleaning.audit.attempts import Attempts
+from pmlkit.cleaning.audit.certificate import Certificate
 from pmlkit.cleaning.audit.estimates import Estimates
 from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
+from pmlkit.cleaning.audit.questions import Gain, Question
 from pmlkit.cleaning.audit.record import ASKED, Event, Kind, Record, load_state, save_state
 from pmlkit.cleaning.audit.sampling import audit_order, inclusion
-from pmlkit.cleaning.estimates import Estimate
+from pmlkit.cleaning.estimates import Estimate, n_first
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -36,60 +37,6 @@ _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
 _SETTINGS = ("precision", "confidence", "random_state", "answer_error", "repeats", "settle")
-
-
-@dataclass(frozen=True)
-class Question:
-    """Is this label of this row wrong?
-
-    Attributes
-    ----------
-    row : int
-    label : str
-    kind : {"audit", "suspicious", "certificate", "repeat"}
-        Why it is asked: a random sample, the most suspicious, a random draw from the set to be certified, or to see
-        whether it is answered alike.
-    cell : int
-        The candidate's position in ``result.Y.data``.
-    name : str
-        How the row is called.
-
-    Examples
-    --------
-    >>> from pmlkit.cleaning.audit import Question
-    >>> question = Question(row=3, label="sky", kind="suspicious", cell=7, name="p0003")
-    >>> f"Is {question.label!r} right for {question.name}?"
-    "Is 'sky' right for p0003?"
-    """
-
-    row: int
-    label: str
-    kind: Kind
-    cell: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What some more answers are expected to bring.
-
-    Attributes
-    ----------
-    found : float
-        Wrong labels among those asked.
-    certified : float
-        Labels that may be removed in addition, unseen.
-
-    Examples
-    --------
-    >>> from pmlkit.cleaning.audit import Gain
-    >>> gain = Gain(found=31.5, certified=120.0)
-    >>> f"50 more answers: about {gain.found + gain.certified:.0f} more labels can go"
-    '50 more answers: about 152 more labels can go'
-    """
-
-    found: float
-    certified: float
 
 
 class Audit:
@@ -169,14 +116,10 @@ class Audit:
         self._record = Record(result.Y.nnz, settle)
         self.events, self.verdict = self._record.events, self._record.verdict
         self._cells = result.order  # by rank of suspicion: everything "ranked" below counts in it
-        self._rank = np.full(result.Y.nnz, -1, dtype=np.int64)
-        self._rank[self._cells] = np.arange(len(self._cells))
         self._sample, self._rate, self._key = audit_order(len(self._cells), self._rng(0))
         self._curve = curve_design(log_odds(result.doubt[self._cells]), result.Y.indices[self._cells])
         self._learner = LearningOrder(result, self._curve)
-        self._attempts: list[tests.Attempt] = []
-        self._ledger = tests.Ledger(None, 1.0 - self.confidence, [])
-        self._active = -1
+        self._tests = Attempts(self.precision, self.confidence, self.answer_error)
         self._fitted_at = 0
         self._estimates: Estimates | None = None
         if answers is not None:
@@ -210,7 +153,7 @@ class Audit:
             if kind == "repeat" and cell < 0:
                 kind = self._kind_of_slot(slot, n_audit, repeat=False)
             if kind == "certificate":
-                cell = self._first_open(self._under_test.draws, taken)
+                cell = self._first_open(self._tests.current.draws, taken)
                 kind = kind if cell >= 0 else "suspicious"
             if kind == "audit":
                 cell = self._first_open(self._sample, taken, ranked=True)
@@ -320,17 +263,17 @@ class Audit:
         return table
 
     @property
-    def certificate(self) -> tests.Certificate | None:
+    def certificate(self) -> Certificate | None:
         """What may be removed, and what is promised about it; None as long as nothing is."""
-        if self._ledger.certified is None:
+        if self._tests.ledger.certified is None:
             return None
-        cells = self._certified()
+        cells = self._tests.certified(self.verdict)
         table = self._table(cells)
         table["seen"] = self.verdict[cells] == WRONG
         pairs = self._record.repeats()
         differ = sum(one != other for one, other in pairs)
         said = f"Of {len(pairs)} questions that were repeated {differ} were answered differently." if pairs else ""
-        return tests.Certificate(
+        return Certificate(
             removed=table, cells=cells, precision=self.precision, confidence=self.confidence, n_answers=self.n_answers,
             answer_error=self.answer_error, n_unsure=int((self.verdict == UNSURE).sum()), disagreement=said,
         )  # fmt: skip
@@ -339,7 +282,7 @@ class Audit:
     def removed(self) -> BoolArray:
         """What would go now, aligned with ``result.Y.data``: what is certified, and what was called wrong."""
         gone = self.verdict == WRONG
-        gone[self._certified()] = True
+        gone[self._tests.certified(self.verdict)] = True
         return np.asarray(gone)
 
     @property
@@ -355,14 +298,8 @@ class Audit:
         k : int or float
             A number of candidates, or a share of them in (0, 1].
         """
-        n = len(self._cells)
-        if isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1:
-            n_taken = min(int(k), n)
-        elif isinstance(k, float | np.floating) and 0 < k <= 1:
-            n_taken = max(1, round(float(k) * n))
-        else:
-            raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
-        return self._current.share(np.arange(n) < n_taken)
+        n_taken = n_first(k, len(self._cells))
+        return self._current.share(np.arange(len(self._cells)) < n_taken)
 
     @property
     def left_(self) -> Estimate:
@@ -388,14 +325,14 @@ class Audit:
         n : int, default=50
         """
         useful = n * (1.0 - self.repeats)
-        if self._active < 0:
+        if not self._tests.is_active:
             n_audit = useful / _AUDIT_EVERY
             first = self._first_queued(max(int(useful - n_audit), 1))
             return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_, 0.0)
-        attempt, level = self._under_test, self._progress.n_passed
-        n_new = len(attempt.cells(level)) - len(self._certified()) - int((self.verdict[attempt.known] == WRONG).sum())
-        share = min(useful / max(tests.draws_to_go(attempt, self._progress), 1.0), 1.0)
-        return Gain(useful * float(attempt.predicted[level]), max(n_new, 0) * share)
+        attempt, level = self._tests.current, self._tests.progress.n_passed
+        n_held = len(self._tests.certified(self.verdict)) + int((self.verdict[attempt.known] == WRONG).sum())
+        share = min(useful / max(self._tests.draws_to_go, 1.0), 1.0)
+        return Gain(useful * float(attempt.predicted[level]), max(len(attempt.cells(level)) - n_held, 0) * share)
 
     @property
     def worth_going_on_(self) -> bool:
@@ -408,12 +345,13 @@ class Audit:
     @property
     def under_test(self) -> dict[str, float] | None:
         """The set that is being tested for a certificate: its size, the draws so far and those still expected."""
-        if self._active < 0:
+        if not self._tests.is_active:
             return None
+        progress = self._tests.progress
         return {
-            "size": len(self._under_test.cells(self._progress.n_passed)),
-            "drawn": self._progress.n_draws,
-            "more_expected": tests.draws_to_go(self._under_test, self._progress),
+            "size": len(self._tests.current.cells(progress.n_passed)),
+            "drawn": progress.n_draws,
+            "more_expected": self._tests.draws_to_go,
         }
 
     def status(self) -> str:
@@ -499,9 +437,11 @@ class Audit:
         every = round(1.0 / self.repeats) if self.repeats else 0
         if repeat and every and (slot + 1) % every == 0:
             return "repeat"
-        if self._active >= 0:
-            return "certificate"
-        return "audit" if n_audit < _N_FIRST or slot % _AUDIT_EVERY == 0 else "suspicious"
+        # The first certificate comes as soon as it can; what is wrong in all can wait for it.
+        is_first_test = self._tests.is_active and self._tests.ledger.certified is None
+        if n_audit < _N_FIRST or (slot % _AUDIT_EVERY == 0 and not is_first_test):
+            return "audit"
+        return "certificate" if self._tests.is_active else "suspicious"
 
     def _withdrawn(self) -> Iterator[Question]:
         """Yield the questions whose answers have just been withdrawn, the last one first."""
@@ -549,22 +489,16 @@ class Audit:
     def _take(self, event: Event) -> int:
         self._record.add(event)
         self._estimates = None
-        self._settle()
+        ended = self._tests.settle(self.verdict)
         if event.undoes is not None:
             return event.number
-        if self._active >= 0:
-            if tests.is_over(self._under_test, self._progress):
-                self._active = -1
+        if self._tests.is_active:
+            if ended:
+                self._tests.is_active = False
                 self._learn()
         elif self._record.n_of("audit") >= _N_FIRST and self._record.n_asked >= self._fitted_at + _BLOCK:
             self._learn()
         return event.number
-
-    def _settle(self) -> None:
-        self._ledger = tests.settle(
-            self._attempts, self.verdict, precision=self.precision, budget=1.0 - self.confidence,
-            answer_error=self.answer_error,
-        )  # fmt: skip
 
     def learn(self) -> None:
         """Fit the noise model to all answers now, without beginning a test; `answer` does it every twenty answers."""
@@ -574,52 +508,13 @@ class Audit:
         """Fit the noise model to all answers, and put sets to the test if it is worth it."""
         self._fitted_at = self._record.n_asked
         self.learn()
-        while self._active < 0 and (attempt := self._proposed()) is not None:
-            self._attempts.append(attempt)
-            self._settle()
-            if not tests.is_over(attempt, self._ledger.progress[-1]):
-                self._active = len(self._attempts) - 1
-
-    def _proposed(self) -> tests.Attempt | None:
-        held = self._certified()
-        p = self._learner.probability
         ranked = self._cells[self._learner.queue]
-        is_held = np.zeros(len(self.verdict), dtype=bool)
-        is_held[held] = True
-        is_possible = ~is_held[ranked] & np.isin(self.verdict[ranked], [UNKNOWN, WRONG])
-        is_wrong = self.verdict[ranked] == WRONG
-        cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
-        p = p[self._rank[cells]]
-        sizes = tests.propose(
-            cells, p, self.verdict, len(held), precision=self.precision, budget=self._ledger.budget,
-            answer_error=self.answer_error,
-        )  # fmt: skip
-        if not len(sizes):
-            return None
-        cells = cells[: sizes[-1]]
-        level = np.searchsorted(sizes, np.arange(len(cells)), side="right")
-        is_open = self.verdict[cells] == UNKNOWN
-        order = self._rng(3, len(self._attempts), len(self.events)).permutation(np.flatnonzero(is_open))
-        n_open = np.maximum(np.cumsum(is_open)[sizes - 1], 1)
-        return tests.Attempt(
-            known=cells[~is_open], known_level=level[~is_open], draws=cells[order], draw_level=level[order],
-            budget=self._ledger.budget / 2.0, predicted=np.cumsum(p[: len(cells)] * is_open)[sizes - 1] / n_open,
-        )  # fmt: skip
-
-    @property
-    def _under_test(self) -> tests.Attempt:
-        return self._attempts[self._active]
-
-    @property
-    def _progress(self) -> tests.Progress:
-        return self._ledger.progress[self._active]
-
-    def _certified(self) -> IntArray:
-        """Return the certified candidates that may go."""
-        if self._ledger.certified is None:
-            return np.empty(0, dtype=np.int64)
-        attempt, level = self._ledger.certified
-        return tests.removable(self._attempts[attempt].cells(level), self.verdict)
+        probability = np.zeros(len(self.verdict))
+        probability[self._cells] = self._learner.probability
+        while not self._tests.is_active:
+            rng = self._rng(3, len(self._tests.begun), len(self.events))
+            if not self._tests.begin(ranked, probability, self.verdict, rng):
+                break
 
     @property
     def _current(self) -> Estimates:

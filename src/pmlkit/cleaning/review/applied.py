@@ -44,8 +44,8 @@ class Applied:
     --------
     >>> from pmlkit.cleaning.review import Applied
     >>> from pmlkit.data import load_digit_strips
-    >>> Applied(load_digit_strips(10).Y, n_answers=20, n_called_wrong=12, n_certified=0, promise="")
-    Applied(n_answers=20, n_called_wrong=12, n_certified=0, promise='')
+    >>> Applied(load_digit_strips(10).Y, 20, n_called_wrong=12, n_certified=0, added=[(3, "7")], merged={}, promise="")
+    Applied(n_answers=20, n_called_wrong=12, n_certified=0, added=[(3, '7')], merged={}, promise='')
     """
 
     Y: CSR = field(repr=False)

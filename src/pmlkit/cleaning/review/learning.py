@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pmlkit._words import counted
 from pmlkit.methods.progress import FitProgress
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ class Learning:
             share = min(seconds / max(self._took, 1e-9), 0.99)
         left = "" if self._took is None else f", about {max(self._took - seconds, 1.0):.0f} s left"
         step = f", step {min(self._step + 1, self._n_steps)} of {self._n_steps}" if self._n_steps else ""
-        return {"share": share, "text": f"Refitting with {self._n_answers:,} answers: {seconds:.0f} s{step}{left}"}
+        return {
+            "share": share,
+            "text": f"Refitting with {counted(self._n_answers, 'answer')}: {seconds:.0f} s{step}{left}",
+        }
 
     def start(self, answers: "Answers") -> None:
         """Refit, unless it is being done."""
@@ -57,8 +61,8 @@ class Learning:
             threading.Thread(target=self._run, args=(answers,), name="pmlkit review learning", daemon=True).start()
 
     def expect(self, total: int | None) -> None:
-        """Take in how many steps a fit has."""
-        self._n_steps, self._step = total or 0, 0
+        """Take in how many steps a fit has; what is done with its scores afterwards is one more."""
+        self._n_steps, self._step = total + 1 if total else 0, 0
 
     def advance(self) -> None:
         """Take in that a step is done."""
@@ -72,7 +76,7 @@ class Learning:
         begun = self._begun or time.monotonic()
         try:
             self._on_done(self._refit(answers, self._watch))
-            self.text = f"Confidences and suggestions follow {len(answers):,} answers."
+            self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
             self._took = time.monotonic() - begun
         except (ValueError, ArithmeticError, MemoryError) as error:
             self.text = f"It could not be refitted: {error}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.review.applied import NO_CANDIDATES
 from pmlkit.cleaning.review.store import StoredEvent
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["answers_per_minute", "estimates", "recent_answers"]
 
 _N_RECENT = 10
+_LEAST_TOLD = 20  # answers from which rates are told
 _RATE_MINUTES = 10
 _LEAST_TIMED = 5  # answers from which a rate is told
 
@@ -22,6 +24,8 @@ _LEAST_TIMED = 5  # answers from which a rate is told
 def estimates(audit: "Audit") -> dict[str, Any]:
     """Return what the audit estimates and promises by now."""
     rate, left, certificate = audit.noise_rate_, audit.left_, audit.certificate
+    if audit.n_answers < _LEAST_TOLD:
+        rate = left = Estimate(np.nan, np.nan, np.nan)
     error = audit.answer_error_.value
     return {
         "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},

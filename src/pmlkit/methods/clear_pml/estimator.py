@@ -43,8 +43,9 @@ logger = logging.getLogger(__name__)
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _LANDMARKS = 1000  # which cannot hold what rows with more features than that say
-_ALWAYS_ALL, _NEVER_ALL = 4_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model
+_ALWAYS_ALL, _NEVER_ALL = 6_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
+_CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -62,7 +63,7 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 4,000
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 6,000
         rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"
@@ -359,7 +360,8 @@ class ClearPML(BasePML):
             or possible_weightings(moments)[0] == "standard"
         ):
             return False
-        affordable = float(_CUBE_PER_CELL * moments.n_nonzero * n_labels) ** (1.0 / 3.0)
+        n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
+        affordable = float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0)
         return bool(moments.n_rows <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:

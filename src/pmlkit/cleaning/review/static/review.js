@@ -219,12 +219,12 @@ function showState(state) {
   $("promise-details").querySelector(".note").textContent = certificate ? state.promise : "";
   $("testing").hidden = state.testing === null;
   $("testing").value = state.testing ?? 0;
-  const range = (value, low, high, tell) => (value === null ? ["–"] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
+  const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
   const whole = (number) => count(Math.round(number));
   const facts = [
     ["Answers", [count(state.answers), state.per_minute ? make("small", {}, ` ${count(state.per_minute)} a minute`) : ""]],
     ["Found wrong", [count(state.found_wrong)]],
-    ["Labels that are wrong", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
+    ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
     ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
     ["Agreement", [state.agreement === null ? "–" : percent(state.agreement)]],
   ];
