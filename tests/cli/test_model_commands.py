@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import pytest
+import threadpoolctl
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -323,3 +324,23 @@ def test_unknown_labels_count_as_missed(run, model, small, tmp_path):
     )
     assert {key: told[key] for key in expected} == expected
     assert told["unknown_labels"] == ["pink"]
+
+
+def test_jobs_reach_the_method_and_linear_algebra(run, small_npz, small_csv, tmp_path):
+    words = ("-m", "CandidateLogistic", "-p", "n_folds=2", "-p", "C=1", "-p", "normalize=unit")
+    with threadpoolctl.threadpool_limits(limits=2):  # lifts the limit again
+        for given, expected in (("n_jobs=None", 1), ("n_jobs=2", 2)):
+            result = run("fit", small_npz, *words, "-p", given, "--jobs", "1", "-o", tmp_path / f"{expected}.skops")
+            assert result.exit_code == 0, result.stderr
+            assert load(tmp_path / f"{expected}.skops").n_jobs == expected
+        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info()} == {1}
+        result = run("predict", tmp_path / "1.skops", small_csv, "--jobs", "1")
+        assert result.exit_code == 0, result.stderr
+
+
+def test_jobs_must_be_a_number_of_cores(run, small_npz, tmp_path):
+    for command in (["fit", small_npz, "-o", tmp_path / "m.skops"], ["clean", small_npz, "--dry-run"]):
+        result = run(*command, "--jobs", "0")
+        assert result.exit_code == 2
+        assert "--jobs" in result.stderr
+        assert len(result.stderr.splitlines()) == 1

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from pmlkit.cli import progress
-from pmlkit.cli.progress import Watch
+from pmlkit.cli.progress import Watch, seconds_left
 from pmlkit.methods import PMLLFC
 from pmlkit.methods.progress import FitProgress
 
@@ -72,3 +72,10 @@ def test_a_fit_counts_its_iterations():
         model.set_callbacks(FitProgress(watch)).fit(X, Y)
         task = watch._bar.tasks[0]
         assert (task.total, task.completed) == (6, model.n_iter_)
+
+
+def test_the_time_left_falls_during_a_step_and_rises_when_it_takes_long():
+    left = [seconds_left(4, 2, 20.0, since) for since in (0.0, 5.0, 9.9, 30.0, 60.0)]
+    assert left[0] == 20.0  # two steps of ten seconds
+    assert left[0] > left[1] > left[2]
+    assert left[2] < left[3] < left[4]

@@ -15,7 +15,7 @@ from pmlkit._files import replacing, together
 from pmlkit._words import counted, guarded
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
-from pmlkit.cli.params import Common, Force, MethodParams, build_model, check_output, follow
+from pmlkit.cli.params import Common, Force, Jobs, MethodParams, build_model, check_output, follow, limit_jobs
 from pmlkit.cli.progress import Watch
 from pmlkit.cli.reading import Columns, InputFile, Reading, load
 from pmlkit.exceptions import DataError
@@ -120,6 +120,7 @@ def clean(
             "right are kept, and the estimates use both.",
         ),
     ] = None,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
     """Find the labels of a table that are probably wrong, and remove those that can be removed safely.
@@ -141,6 +142,7 @@ def clean(
     if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
         raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
     judge: Any = "auto" if method == "auto" else build_model(method, param)
+    limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output

@@ -18,12 +18,14 @@ from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quo
 from pmlkit.cli.params import (
     Common,
     Force,
+    Jobs,
     MethodName,
     MethodParams,
     ModelFile,
     build_model,
     check_output,
     follow,
+    limit_jobs,
     load_model,
 )
 from pmlkit.cli.progress import Watch
@@ -69,6 +71,7 @@ def fit(
             "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
         ),
     ] = False,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
     """Learn a model from the candidate labels of a data set, or of a table of texts, categories and numbers."""
@@ -78,6 +81,7 @@ def fit(
     from pmlkit.persistence import save
 
     model = build_model(method, param)
+    limit_jobs(jobs, model)
     check_output(output, file, *reading.files, *columns.files, force=force)
     source = load(file, reading, columns, merge_labels=merge_labels)
     features = None
@@ -158,6 +162,7 @@ def predict(
         float | None,
         typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
     ] = None,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
     """Predict the labels of every row of a file, or the labels' scores.
@@ -170,6 +175,7 @@ def predict(
         raise Misuse("--scores writes all scores: leave --top and --threshold out.")
     if output is not None:
         check_output(output, model, file, *reading.files, *columns.files, force=force)
+    limit_jobs(jobs)
     fitted = load_model(model)
     rows = _read_rows(fitted, file, reading, columns)
     names = [str(name) for name in fitted.label_names_]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Common",
     "Force",
+    "Jobs",
     "MethodName",
     "MethodParams",
     "ModelFile",
@@ -32,6 +33,7 @@ __all__ = [
     "find_method",
     "follow",
     "key_values",
+    "limit_jobs",
     "literal",
     "load_model",
     "look_here_for_modules",
@@ -83,6 +85,28 @@ MethodParams = Annotated[
         help="A parameter of the method, repeatable; `pmlkit methods NAME` lists them.",
     ),
 ]
+
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        min=1,
+        metavar="N",
+        help="Processor cores to use at most, by linear algebra and by methods that have n_jobs.",
+        show_default=False,
+    ),
+]
+
+
+def limit_jobs(jobs: int | None, model: Any = None) -> None:
+    """Keep the process, and the method where it works in parallel, to so many cores; `--param n_jobs=` has priority."""
+    if jobs is None:
+        return
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=jobs)
+    if model is not None and model.get_params().get("n_jobs", 0) is None:
+        model.set_params(n_jobs=jobs)
 
 
 def look_here_for_modules() -> None:

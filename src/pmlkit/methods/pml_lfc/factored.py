@@ -17,7 +17,7 @@ from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank, rela
 __all__ = ["FactoredProblem", "low_rank_factors"]
 
 _COLUMNS = 64  # solved at a time
-_POWER_STEPS, _RIDGE_STEPS, _ROUNDS = 2, 8, 2
+_POWER_STEPS, _RIDGE_STEPS, _ROUNDS = 2, 6, 2
 
 
 class FactoredProblem:
@@ -36,16 +36,17 @@ class FactoredProblem:
         self.X, self.weight, self.size = X, weight, size
         self.mean = np.asarray(weight @ X / weight.sum()) if center else np.zeros(X.shape[1])
         self.norm2 = squared_norm(X, weight, self.mean)
+        self._single = X.astype(np.float32)  # Directions need no more: the problem is then solved within them.
 
     def first_basis(self, Y: CSR, weight: FloatArray, alpha: float) -> Basis:
         """Return a basis for confidences that are equal for all candidates of a row."""
         n_labels = Y.shape[1]
         sizes = np.diff(Y.indptr)
         P = sparse.csr_array((np.repeat(1.0 / sizes, sizes), Y.indices, Y.indptr), shape=Y.shape)
-        weighted = scale_rows(P, weight)
+        weighted = scale_rows(P, weight).astype(np.float32)
         norm2 = float(weight @ (1.0 / sizes))  # Also without a mean: it only enters a stopping rule here.
         rng = np.random.default_rng(0)
-        V = np.linalg.qr(rng.normal(size=(n_labels, min(self.size, n_labels))))[0]
+        V = np.linalg.qr(rng.normal(size=(n_labels, min(self.size, n_labels))).astype(np.float32))[0]
         for _ in range(_POWER_STEPS if self.size < n_labels else 0):
             V = np.linalg.qr(weighted.T @ self._scores(self._correlate(weighted @ V)))[0]
         # Singular values of W are about one, and a ridge of alpha / 2 goes with one.
@@ -62,7 +63,8 @@ class FactoredProblem:
         if not right.size:
             return basis
         values = np.sqrt(np.einsum("ij,ij->j", left, left))
-        start = self._correlate(scale_rows(P, self.weight) @ right.T)
+        weighted = scale_rows(P, self.weight).astype(np.float32)
+        start = self._correlate(weighted @ right.T.astype(np.float32))
         better = self._ridge(start, alpha / (2.0 * values), left)
         assert basis.vectors is not None
         return self._basis(np.hstack([better, basis.vectors[:, ::-1]])[:, : max(self.size, better.shape[1])])
@@ -91,37 +93,44 @@ class FactoredProblem:
         return relative_gap(largest, cross, norm2, alpha, fit.objective - alpha * fit.nuclear_norm, fit.objective)
 
     def _scores(self, U: FloatArray) -> FloatArray:
-        return np.asarray(self.X @ U - self.mean @ U)
+        X = self._single if U.dtype == np.float32 else self.X
+        return np.asarray(X @ U - self.mean.astype(U.dtype) @ U)
 
     def _correlate(self, A: FloatArray) -> FloatArray:
         """Return X'A for the centred X; A is weighted already."""
-        return np.asarray(self.X.T @ A - np.outer(self.mean, A.sum(axis=0)))
+        X = self._single if A.dtype == np.float32 else self.X
+        return np.asarray(X.T @ A - np.outer(self.mean.astype(A.dtype), A.sum(axis=0)))
 
     def _ridge(self, target: FloatArray, penalty: FloatArray, start: FloatArray | None) -> FloatArray:
         """Solve ``(X'X + penalty_j) u_j = target_j`` for every column, by conjugate gradients."""
-        result = np.empty_like(target)
+        result = np.empty(target.shape)
         for first in range(0, target.shape[1], _COLUMNS):
             some = slice(first, first + _COLUMNS)
             result[:, some] = self._ridge_columns(
-                target[:, some], penalty[some], None if start is None else start[:, some]
+                target[:, some],
+                penalty[some].astype(np.float32),
+                None if start is None else start[:, some].astype(np.float32),
             )
         return result
 
     def _ridge_columns(self, target: FloatArray, penalty: FloatArray, start: FloatArray | None) -> FloatArray:
         def system(U: FloatArray) -> FloatArray:
-            return self._correlate(self.weight[:, None] * self._scores(U)) + penalty * U
+            return self._correlate(weight * self._scores(U)) + penalty * U
+
+        weight = self.weight[:, None].astype(np.float32)
+        tiny = np.finfo(np.float32).tiny
 
         U = np.zeros_like(target) if start is None else start.copy()
         residual = target.copy() if start is None else target - system(U)
-        direction = residual
+        direction = residual.copy()
         norm2 = np.einsum("ij,ij->j", residual, residual)
         for _ in range(_RIDGE_STEPS):
             image = system(direction)
-            step = norm2 / np.maximum(np.einsum("ij,ij->j", direction, image), np.finfo(float).tiny)
+            step = norm2 / np.maximum(np.einsum("ij,ij->j", direction, image), tiny)
             U += step * direction
             residual -= step * image
             new = np.einsum("ij,ij->j", residual, residual)
-            direction = residual + (new / np.maximum(norm2, np.finfo(float).tiny)) * direction
+            direction = residual + (new / np.maximum(norm2, tiny)) * direction
             norm2 = new
         return U
 

@@ -22,7 +22,7 @@ from pmlkit.numerics.products import cells_of_product, cells_of_thin_product
 
 __all__ = ["Prepared", "Solution", "coefficients_of", "mean_confidence", "refined", "solve", "target_norm2"]
 
-_REFINEMENTS = 3
+_REFINEMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def refined(data: Prepared, solution: Solution, *, alpha: float, w_tol: float) -
             break
         objective = np.append(solution.objective, solution.objective[-1] - gain)
         data, solution = replace(data, basis=basis), replace(solution, low_rank=low_rank, objective=objective)
-        if gain <= 1e-5 * low_rank.objective:
+        if gain <= 1e-4 * low_rank.objective:
             break
     gap = problem.gap(data.basis, solution.low_rank, P, norm2, alpha)
     return data, replace(solution, low_rank=replace(solution.low_rank, gap=gap))
