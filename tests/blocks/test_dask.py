@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from pmlkit import ClearPML
+from pmlkit import ClearPML, clean
 from pmlkit.blocks import RowBlocks
 from pmlkit.blocks.dask_engine import ClusterError
 from pmlkit.data import load_digit_strips
@@ -87,6 +87,17 @@ def test_the_answers_of_memory(dask_client, strips, chunk):
     assert_same(model, whole, strips.X, dask_client)
 
 
+def test_collections_are_given_to_fit_as_they_are(dask_client, strips):
+    x = da.from_array(strips.X, chunks=(200, strips.X.shape[1]))
+    y = da.from_array(strips.Y.toarray(), chunks=(200, 10))
+    with dask_client.as_current():
+        model = ClearPML(n_landmarks=100).fit(x, y)
+        assert_same(model, ClearPML(n_landmarks=100).fit(strips.X, strips.Y), strips.X, dask_client)
+        assert model.predict_proba(x).shape == (400, 10)
+    with pytest.raises(ValueError, match="clean judges data in memory"):
+        clean(x, y)
+
+
 def test_sparse_chunks_and_a_sample_of_rows(dask_client, monkeypatch):
     monkeypatch.setattr("pmlkit.methods.clear_pml.confidence_rounds._SAMPLE_ROWS", 150)
     rng = np.random.default_rng(0)
@@ -154,7 +165,13 @@ def test_a_lost_scheduler_is_told_and_the_fit_resumes(strips, tmp_path):
     distributed = pytest.importorskip("distributed")
     whole = ClearPML().fit(strips.X, strips.Y)
     x, y = da.from_array(strips.X, chunks=(200, strips.X.shape[1])), da.from_array(strips.Y.toarray(), chunks=(200, 10))
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": None,
+        "host": "127.0.0.1",
+    }
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster, set_as_default=False)
     data = RowBlocks(x, y, client=client, checkpoint=tmp_path / "c")

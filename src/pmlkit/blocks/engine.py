@@ -45,6 +45,13 @@ class State:
     engine : Engine
     parts : list
         What the engine needs to get at each value.
+
+    Examples
+    --------
+    >>> from pmlkit.blocks import LocalEngine
+    >>> state = LocalEngine(2).of([[1, 2], [3]])
+    >>> len(state), list(state)
+    (2, [[1, 2], [3]])
     """
 
     def __init__(self, engine: "Engine", parts: list[Any]) -> None:

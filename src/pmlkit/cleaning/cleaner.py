@@ -16,6 +16,7 @@ from pmlkit._arrays import as_csr, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
+from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import assess
@@ -97,6 +98,11 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    if holds_blocks(X) and not isinstance(X, np.memmap):
+        raise ValueError(
+            "clean judges data in memory, not blocks: compute X and Y first, or fit ClearPML to the blocks, whose "
+            "label_confidence_ is lowest where labels are probably wrong."
+        )
     if Y is None and is_table(X):
         table, X, Y = X, X.X, X.Y
         label_names = table.label_names if label_names is None else label_names

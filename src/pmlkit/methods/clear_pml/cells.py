@@ -59,9 +59,9 @@ class Cells:
         return full
 
     def at(self, full: FloatArray, rows: slice) -> FloatArray:
-        """Return the cells of an array of some rows and all labels."""
+        """Return the cells of an array of some rows and all labels, in double precision."""
         cells = slice(self.pattern.indptr[rows.start], self.pattern.indptr[rows.stop])
-        return np.asarray(full[self.row_numbers(rows), self.pattern.indices[cells]])
+        return np.asarray(full[self.row_numbers(rows), self.pattern.indices[cells]], dtype=np.float64)
 
     def row_numbers(self, rows: slice) -> IntArray:
         """Return the row of each cell, counted from the first of some rows."""
