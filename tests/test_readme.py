@@ -2,12 +2,11 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
+import forked
 from pmlkit.methods import all_methods
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +30,7 @@ def run_commands(block, folder):
         assert program == "pmlkit"
         if words[0] == "reproduce":  # It takes minutes, and the data sets of the paper.
             words.append("--help")
-        subprocess.run([sys.executable, "-m", "pmlkit", *words], cwd=folder, check=True, capture_output=True)
+        forked.run(words, cwd=folder, check=True, capture_output=True)
 
 
 def test_cleaning_quick_start_runs(tmp_path):

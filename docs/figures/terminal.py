@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parent.parent
 WIDTH = 88
 COMMANDS = (
     # what is typed, and how many lines at the end of its output are left out
-    ("pmlkit clean posts.csv --labels tags --text body --suspects suspects.csv", 12),
+    ("pmlkit clean posts.csv --labels tags --text body --suspects suspects.csv", 16),
     ("pmlkit fit posts.csv --labels tags --text body -o model.skops", 0),
     ("pmlkit predict model.skops posts.csv --top 1 | head -4", 0),
 )
@@ -49,7 +49,7 @@ def outputs() -> list[tuple[str, list[str]]]:
 def recording() -> str:
     """Return the animated picture."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    times, now = [], 0.4
+    times, now = [], 0.0
     for command, lines in outputs():
         typed = Text.assemble(("$ ", "bold green"), (command, "bold"))
         for part in typed.wrap(console, WIDTH):
@@ -70,7 +70,7 @@ def recording() -> str:
         r"font-family: Fira Code, monospace", "font-family: ui-monospace, Menlo, Consolas, monospace", picture
     )
     # Each line appears when its time has come.
-    rule = "@keyframes show { from { opacity: 0 } to { opacity: 1 } } .t { animation: show 0.01s both }"
+    rule = "@keyframes show { from { opacity: 0.18 } to { opacity: 1 } } .t { animation: show 0.01s both }"
     rule += " @media (prefers-reduced-motion: reduce) { .t { animation: none } }"
     picture = picture.replace("<style>", f"<style>{rule}", 1)
 

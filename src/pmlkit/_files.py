@@ -6,15 +6,17 @@ import os
 import platform
 import re
 import secrets
+import signal
+import threading
 import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["check_target", "replacing", "together"]
+__all__ = ["check_target", "interrupts_held", "replacing", "together"]
 
 # Files that are written but not yet in their places: (where it is, where it belongs, what the user calls it).
 _Held = list[tuple[Path, Path, str]]
@@ -86,15 +88,35 @@ def together() -> Iterator[None]:
     token = _held.set(held)
     try:
         yield
-        for temporary, target, name in held:
-            try:
-                temporary.replace(target)
-            except OSError as error:
-                raise _not_written(name, error) from error
+        with interrupts_held():  # between two of them, one file would be there and the other not
+            for temporary, target, name in held:
+                try:
+                    temporary.replace(target)
+                except OSError as error:
+                    raise _not_written(name, error) from error
     finally:
         _held.reset(token)
         for temporary, _, _ in held:
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Defer Ctrl-C and SIGTERM to the end of the block, for what must be done whole or would swallow them."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    held: list[tuple[int, Any]] = []
+    for number in before:
+        signal.signal(number, lambda number, frame: held.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for first, frame in held[:1]:
+        before[signal.Signals(first)](first, frame)
 
 
 @contextlib.contextmanager

@@ -4,14 +4,12 @@ import os
 import resource
 import signal
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bench_processes import environment
+import forked
 from pmlkit.bench import Plan, load_cells, load_plan_facts, parse_plan, run
 from pmlkit.bench.cells import METRICS, expand
 from pmlkit.bench.sandbox import Outcome
@@ -114,8 +112,7 @@ time.sleep(600)
 
 def test_claims_of_a_process_stand_while_it_lives_and_not_after(path, small_file, fast_plan):
     cells = expand(fast_plan("Fast"))
-    words = [sys.executable, "-c", CLAIMER, str(path), str(small_file)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as other:
+    with forked.Popen([path, small_file], code=CLAIMER, stdout=forked.PIPE) as other:
         try:
             assert other.stdout.readline() == b"True\n"
             with Store(path) as store:

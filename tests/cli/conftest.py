@@ -1,11 +1,8 @@
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import forked
 from pmlkit.cli.app import app
 from pmlkit.data import PMLDataset, write
 
@@ -25,14 +22,7 @@ def shell():
     """Run the command line as a process of its own."""
 
     def call(*words, **settings):
-        return subprocess.run(
-            [sys.executable, "-m", "pmlkit", *map(str, words)],
-            capture_output=True,
-            timeout=120,
-            check=False,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            **settings,
-        )
+        return forked.run(words, capture_output=True, **settings)
 
     return call
 

@@ -3,12 +3,12 @@
 import csv
 import os
 import select
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+
+import forked
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are a thing of POSIX")
 
@@ -36,10 +36,9 @@ class Terminal:
     def __init__(self, *words, cwd):
         self._master, slave = pty.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pmlkit", "audit", *words], stdin=slave, stdout=slave, stderr=slave, cwd=cwd,
-            env=environment, start_new_session=True, preexec_fn=_take_terminal,
-        )  # fmt: skip
+        self.process = forked.Popen(
+            ["audit", *words], stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, code=IN_A_TERMINAL
+        )
         os.close(slave)
         self._seen = ""
 
@@ -62,14 +61,7 @@ class Terminal:
         os.write(self._master, key.encode())
 
 
-def _take_terminal():
-    import fcntl
-    import signal
-    import termios
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored where the tests run in the background
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+IN_A_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {forked.CLI}"
 
 
 def answers_of(path):
@@ -117,10 +109,8 @@ def test_a_person_answers_undoes_interrupts_and_goes_on(posts, tmp_path):
 
 
 def test_without_a_terminal_it_says_so(posts, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "pmlkit", "audit", "posts.csv", "--labels", "tags"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, check=False,
-    )  # fmt: skip
+    words = ["audit", "posts.csv", "--labels", "tags"]
+    done = forked.run(words, stdin=forked.DEVNULL, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert "asks in a terminal, and this is none" in done.stderr
 
@@ -133,9 +123,7 @@ def test_clean_takes_answers(posts, tmp_path):
         writer.writerow([lines[3]["post"], lines[3]["tags"].split(";")[0], "wrong"])
     words = ["clean", "posts.csv", "--labels", "tags", "--sep", ";", "--text", "body", "--id", "post"]
     words += ["--answers", "answers.csv", "-o", "cleaned.csv"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pmlkit", *words], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+    done = forked.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     after = list(csv.DictReader((tmp_path / "cleaned.csv").open(newline="")))
     assert after[3]["tags"] == ";".join(lines[3]["tags"].split(";")[1:])

@@ -1,13 +1,12 @@
 import json
-import resource
 import signal
 import sqlite3
-import subprocess
 import sys
 
 import pytest
 
-from bench_processes import environment, n_running, wait_until
+import forked
+from bench_processes import n_running, wait_until
 from pmlkit.bench import load_cells, load_plan_facts, parse_plan
 from pmlkit.bench.cells import METRICS
 
@@ -128,15 +127,8 @@ def test_a_newer_store_is_refused(bench, small_npz, out):
     assert "was made by a newer pmlkit (store version 7;" in result.stderr
 
 
-def start(words, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "pmlkit", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        **options,
-    )
+def start(words, code=forked.CLI):
+    return forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE, text=True, code=code)
 
 
 def test_a_full_disk_stops_it_cleanly_and_it_goes_on_later(bench, small_npz, out):
@@ -144,7 +136,7 @@ def test_a_full_disk_stops_it_cleanly_and_it_goes_on_later(bench, small_npz, out
     words = ["bench", "--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "300", "--out", out]
     assert bench("--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "1").exit_code == 0
     limit = 2**18
-    process = start(words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    process = start(words, f"import resource; resource.setrlimit(1, ({limit}, {limit})); {forked.CLI}")
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "The cells finished so far are kept; make room, and run the same command again" in errors

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import forked
 from pmlkit._words import did_you_mean
 from pmlkit.cli.params import expand, literal
 from pmlkit.data import write
@@ -69,8 +70,8 @@ def test_a_closed_pipe_is_no_error(model, tmp_path, small):
 
     many = small.subset(np.arange(20_000) % 40)
     write(many, tmp_path / "many.npz")
-    command = [sys.executable, "-m", "pmlkit", "predict", str(model), str(tmp_path / "many.npz"), "--scores"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    words = ["predict", model, tmp_path / "many.npz", "--scores"]
+    with forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE) as process:
         assert process.stdout.readline().startswith(b"row,")
         process.stdout.close()
         said = process.stderr.read()
@@ -92,9 +93,8 @@ def test_a_pipe_that_was_never_read_is_no_error(model, small_csv):
 
 def test_control_c_ends_quietly_and_leaves_nothing_half_written(tmp_path):
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "pmlkit", "demo", "--rows", "100000", "--out", str(out)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    words = ["demo", "--rows", "100000", "--out", out]
+    with forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE) as process:
         assert process.stderr.readline().startswith(b"progress: ")
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=120)

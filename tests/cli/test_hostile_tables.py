@@ -4,13 +4,13 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+import forked
 from pmlkit.cli import main
 from post_tables import TOPICS, make_posts, write_posts
 
@@ -247,10 +247,8 @@ def test_control_c_leaves_no_output(tmp_path):
     table, out = big_table(tmp_path / "posts.csv", 300_000), tmp_path / "out"
     out.mkdir()
     before = table.read_bytes()
-    command = [sys.executable, "-m", "pmlkit", "clean", str(table), *COLUMNS, "-o", str(out / "o.csv")]
-    command += ["--log", str(out / "log.csv"), "--report", str(out / "page.html")]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    words = ["clean", table, *COLUMNS, "-o", out / "o.csv", "--log", out / "log.csv", "--report", out / "page.html"]
+    with forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE) as process:
         assert process.stderr.readline().startswith(b"progress: ")
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=120)

@@ -4,12 +4,11 @@ import contextlib
 import csv
 import json
 import signal
-import subprocess
-import sys
 
 import httpx
 import pytest
 
+import forked
 from pmlkit.cleaning.review.store import AnswerStore
 from post_tables import make_posts, write_posts
 
@@ -22,16 +21,16 @@ def posts(tmp_path_factory):
 
 
 def pmlkit(*words, **options):
-    command = [sys.executable, "-m", "pmlkit", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return forked.run(words, capture_output=True, text=True, **options)
 
 
 class Served:
     """A review server in a process of its own."""
 
     def __init__(self, *words):
-        command = [sys.executable, "-u", "-m", "pmlkit", "review", *map(str, words), "--no-browser"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = forked.Popen(
+            ["review", *words, "--no-browser"], stdout=forked.PIPE, stderr=forked.PIPE, text=True
+        )
         line = self.process.stdout.readline()
         if "http://" not in line:
             pytest.fail(line + self.process.communicate()[1])

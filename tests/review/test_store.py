@@ -1,11 +1,10 @@
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 
 import pytest
 
+import forked
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.exceptions import DataError
 
@@ -137,7 +136,7 @@ with AnswerStore(sys.argv[1]) as store:
 @pytest.mark.parametrize("n_answers", [1, 17, 60])
 def test_what_was_acknowledged_survives_kill_9(tmp_path, n_answers):
     path = tmp_path / "a.sqlite"
-    with subprocess.Popen([sys.executable, "-c", _WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
+    with forked.Popen([path], code=_WRITER, stdout=forked.PIPE, text=True) as writer:
         for _ in range(n_answers):
             acknowledged = int(writer.stdout.readline())
         writer.kill()
@@ -166,7 +165,7 @@ try:
 except DataError as error:
     print(n, "could not be written" in str(error))
 """
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    said = forked.run([], code=program, capture_output=True, text=True, check=True).stdout.split()
     with AnswerStore(path) as store:
         assert len(store.events()) == int(said[0]) > 0
     assert said[1] == "True"

@@ -35,13 +35,14 @@ def test_damaged_files_end_in_errors_of_our_own(samples, name, tmp_path):
         path.write_bytes(content)
         reader(path)
     outcomes = set()
+    make = fuzz.makers({key: given for key, (_, _, given) in samples.items()}).get(name)
 
-    @given(st.sampled_from(contents), st.randoms(use_true_random=False))
+    @given(st.sampled_from(contents), st.randoms(use_true_random=False), st.booleans())
     @settings(derandomize=True, max_examples=60, deadline=None, database=None)
-    def check(content, chance):
+    def check(content, chance, is_document):
         for left in tmp_path.iterdir():
             left.unlink(missing_ok=True)
-        path.write_bytes(fuzz.damaged(content, chance))
+        path.write_bytes(make(chance) if is_document and make else fuzz.damaged(content, chance))
         try:
             reader(path)
         except fuzz.OWN:

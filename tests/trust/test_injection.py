@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
 
+from bench_cells import make_cells
 from pmlkit._words import guarded, unguarded
+from pmlkit.bench.results import means_csv
 from pmlkit.cleaning.audit import Answers
+from pmlkit.cleaning.review.outputs import _csv
 from pmlkit.cli.app import app
 from pmlkit.cli.output import printable, printable_lines
 from pmlkit.data.files.side_features import read_images
@@ -78,6 +81,12 @@ def test_outputs_of_clean_and_predict_hold_no_formula(tmp_path):
     assert "=HYPERLINK(1)" in outputs["o"].read_text()
 
 
+def test_files_of_a_review_and_of_a_benchmark_hold_no_formula():
+    assert _cells(_csv(("label",), [("=1+1",), ("-2",)]).decode()) == ["label", "'=1+1", "-2"]
+    cells = make_cells(methods={"good": 0.8}, cases=[("@home", "uniform", 0.1)], labels={"good": "=1+1"})
+    assert {"'@home", "'=1+1"} <= set(_cells(means_csv(cells)))
+
+
 def _is_number(text):
     try:
         float(text)
@@ -104,9 +113,12 @@ def test_nothing_printed_can_steer_a_terminal(text):
         assert all(char in "\n\t" or char.isprintable() for char in shown)
 
 
-def test_a_debug_trace_has_no_escape_sequences(tmp_path):
-    name = "\x1b[31mred.csv"
-    result = CliRunner().invoke(app, ["info", str(tmp_path / name), "--debug"])
+def test_a_debug_trace_has_no_escape_sequences(monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("\x1b[31mred")
+
+    monkeypatch.setattr("pmlkit.cli.data_commands._read", fail)
+    result = CliRunner().invoke(app, ["info", "x.csv", "--debug"])
     assert result.exit_code == 1
     assert "\x1b" not in result.stderr
     assert "Traceback" in result.stderr

@@ -42,8 +42,8 @@ _RAW = {"RankSVM", "PMLLC", "PMLFP", "ParticleVLS", "ParticleMAP"}  # C weighs t
 _CENTRED_AND_SCALED = {"ClearPML", "PMLNI"}
 # Methods that a change does alter, and must be allowed to.
 EXCEPTIONS = {
-    "order of the features": _LOGISTIC,
-    "rotated features": _LOGISTIC | {"ClearPML", "PMLNI", "DRAMA"},
+    "order of the features": _LOGISTIC | {"PMLLENFN"},
+    "rotated features": _LOGISTIC | {"ClearPML", "PMLNI", "DRAMA", "PMLLENFN"},
     "all features x 4": _LOGISTIC | _RAW,
     "each feature scaled": set(all_methods()) - _CENTRED_AND_SCALED,
     "shifted features": set(all_methods()) - _CENTRED_AND_SCALED - {"MLkNN"},

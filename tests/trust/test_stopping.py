@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import forked
 import pmlkit
 from pmlkit import _files
-from pmlkit._files import replacing
+from pmlkit._files import replacing, together
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
 
@@ -38,9 +39,8 @@ cli.main()
 
 
 def _stopped(target, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", _WRITE.format(target=str(target))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    code = _WRITE.format(target=str(target))
+    process = forked.Popen([], code=code, stdout=forked.PIPE, stderr=forked.PIPE)
     assert process.stdout.readline() == b"ready\n"
     parts = [name for name in os.listdir(target.parent) if name.endswith(".part")]
     assert len(parts) == 1
@@ -164,7 +164,22 @@ def wait(*_, **__):
 data_commands._read = wait
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False, text=True)
+    done = forked.run([], code=script, capture_output=True, text=True)
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("stopped: ")
+
+
+def test_an_interrupt_between_two_files_that_belong_together_waits_for_both(tmp_path, monkeypatch):
+    real = Path.replace
+
+    def replace(self, target):
+        real(self, target)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt), together():  # noqa: PT012
+        for name in ("a", "b"):
+            with replacing(tmp_path / name) as stream:
+                stream.write(b"whole")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]

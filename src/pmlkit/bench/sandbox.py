@@ -14,13 +14,14 @@ import select
 import signal
 import sys
 import sysconfig
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pmlkit._files import interrupts_held
 
 __all__ = ["Budget", "Outcome", "Sandbox", "die_with_parent"]
 
@@ -121,7 +122,7 @@ class _Process:
         self._n_tasks = 0
         self._status: int | None = None
         parent = os.getpid()
-        with _interrupts_held():
+        with interrupts_held():
             self._pid = os.fork()
             if self._pid == 0:
                 os.close(self._tasks)
@@ -199,25 +200,6 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before this was said
         os._exit(1)
-
-
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Defer Ctrl-C and SIGTERM to the end of the block: the hooks around a fork would swallow them."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {number: handler for number, handler in handlers.items() if callable(handler)}
-    if threading.current_thread() is not threading.main_thread():
-        before = {}
-    held: list[tuple[int, Any]] = []
-    for number in before:
-        signal.signal(number, lambda number, frame: held.append((number, frame)))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for first, frame in held[:1]:
-        before[signal.Signals(first)](first, frame)
 
 
 def _serve(prepare: Callable[[Any], Work], parent: int, tasks: int, answers: int) -> NoReturn:
