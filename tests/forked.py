@@ -132,7 +132,10 @@ class _Server:
 
     def end(self):
         self.socket.close()
-        self.process.wait()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:  # a test has left a command running
+            self.process.kill()
 
 
 @functools.cache

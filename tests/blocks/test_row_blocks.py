@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from pmlkit import MLkNN
+from pmlkit import ClearPML, MLkNN
 from pmlkit.blocks import RowBlocks, holds_blocks
 from pmlkit.exceptions import DataError
 
@@ -53,13 +53,15 @@ def test_names_of_late_blocks_are_labels_of_all():
     assert stacked(blocks.Y).tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 0]]
 
 
-def test_a_budget_cuts_an_array_and_a_memory_map_is_cut_by_itself(tmp_path):
+def test_a_budget_cuts_an_array_and_a_memory_map_is_an_array(tmp_path):
     blocks = RowBlocks(X, Y, memory_budget="1MB")
     assert len(blocks.sizes) == 6
     assert np.array_equal(stacked(blocks.X), X)
     mapped = np.memmap(tmp_path / "x", dtype=float, mode="w+", shape=X.shape)
-    assert holds_blocks(mapped)
-    assert not holds_blocks(X)
+    mapped[:] = X
+    assert not holds_blocks(mapped)
+    assert len(RowBlocks(mapped, Y, memory_budget="1MB").sizes) == 6
+    assert isinstance(ClearPML().fit(mapped, Y).predict(mapped), np.ndarray)
 
 
 def test_blocks_without_rows_are_left_out():

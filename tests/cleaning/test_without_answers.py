@@ -207,7 +207,7 @@ def test_reasons_keep_for_and_against_apart():
     reason = Reason("a", 0.1, 0.6, ("r1",), ("r2", "r3"), (("b", 0.9, True), ("c", 0.6, False)), 0.7)
     assert [part.kind for part in reason.against] == ["score", "similar_rows", "co_labels", "label_noise"]
     assert [(part.kind, "'b'" in part.text) for part in reason.in_favour] == [("co_labels", True)]
-    assert "present here too" not in reason.sentence().split(". For: ")[0]
+    assert "as here" not in reason.sentence().split(". For: ")[0]
     assert "label_noise" not in {part.kind for part in Reason("a", 0.1, 0.6, (), (), (), float("nan")).parts}
 
 
@@ -243,7 +243,7 @@ def test_deleted_labels_come_first_among_the_missing():
     labels = found["label"].str.removeprefix("label_").astype(int)
     assert deleted[found["row"], labels].mean() > 0.5
     assert all(a >= b for a, b in pairwise(found["score"]))
-    assert "by our estimate" not in found["reasons"].iloc[0]
+    assert "estimated" not in found["reasons"].iloc[0]
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,13 @@
 """The whole walk in a real browser."""
 
 import json
+from contextlib import closing
 
 import pytest
 
 from pmlkit.cleaning import clean
+from pmlkit.cleaning.audit.answers import WORDS
+from pmlkit.cleaning.review import open_review
 from pmlkit.cleaning.review.applied import apply_review
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore
@@ -148,6 +151,58 @@ def test_a_filter_chooses_and_says_that_it_is_no_sample(page, review):
     assert review.store.standing()[0].kind == "selection"
     page.click("#filters button[type=reset]")
     until(page, "document.querySelector('#kind').textContent === 'random sample'")
+
+
+def test_confidence_and_words_filter_the_cards(page, review):
+    page.click("#filter-box summary")
+    page.select_option("#filter-confidence", "0.25")
+    until(page, "document.querySelector('#kind').textContent === 'your selection'")
+    n_doubtful = int(page.inner_text("#filter-note").split()[0])
+    assert n_doubtful == (review.result.confidence[review.result.rows, review.result.Y.indices] <= 0.25).sum()
+    assert int(page.inner_text("#row-labels .suspect .value").split()[0]) <= 25
+    page.fill("#filter-text", "ROW 27")
+    until(page, "document.querySelector('#row-name').textContent.includes('27')")
+    assert 0 < int(page.inner_text("#filter-note").split()[0]) < n_doubtful
+    page.fill("#filter-text", "no such row")
+    until(page, "document.querySelector('#question').textContent === 'No unanswered label passes the filter.'")
+    assert not page.is_visible("[data-answer=right]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    page.click("#filters button[type=reset]")
+    until(page, "document.querySelector('#kind').textContent === 'random sample'")
+    assert page.is_visible("[data-answer=right]")
+    assert review.store.standing() == []
+
+
+def test_a_disagreement_of_two_people_is_settled(page, review):
+    row, label = int(page.inner_text("#row-name").removeprefix("row ")), page.inner_text("#question strong")
+    page.keyboard.press("x")
+    answered(page, 1)
+    review.bulk("another", {"rows": [row], "label": label, "answer": "right"})
+    page.click("nav button[data-view=results]")
+    page.wait_for_selector("#disagreements >> text=another")
+    page.click("#disagreements button >> text=wrong")
+    until(page, "document.querySelector('#disagreements').textContent.startsWith('None')")
+    assert [event.kind for event in review.store.standing()][-1] == "settled"
+    assert review.audit.verdict[review.replay.position(row, label)] == WORDS.index("wrong")
+
+
+def test_learning_is_seen_and_the_page_stays_usable(browser, strips_result, tmp_path):
+    with closing(open_review(strips_result, tmp_path / "r.sqlite")) as server:
+        server.start()
+        page = browser.new_context().new_page()
+        page.goto(server.address)
+        until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+        assert page.is_disabled("#learn")
+        page.keyboard.press("x")
+        answered(page, 1)
+        page.click("#learn")
+        page.keyboard.press("a")
+        answered(page, 2)
+        until(page, "document.querySelector('#learn-note').textContent.startsWith('Confidences')")
+        assert page.is_hidden("#learn-progress")
+        assert page.is_enabled("#learn")
+        page.context.close()
 
 
 def test_pictures_help_and_downloads(page):

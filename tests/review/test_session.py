@@ -1,6 +1,8 @@
 """A review without its web server."""
 
+import dataclasses
 import io
+import signal
 import threading
 import time
 
@@ -101,6 +103,28 @@ def test_added_and_merged_labels_are_written_by_the_page_and_by_apply(mails, tmp
         assert (before[:2], before[3:]) == (after[:2], after[3:])
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arff", "jsonl"])
+def test_added_labels_are_written_in_other_formats(tmp_path, ending):
+    path = tmp_path / f"posts.{ending}"
+    _, labels, _, text = write_posts(make_posts(120), path)
+    options = {"labels": labels, "text": text, **({} if ending == "arff" else {"ignore": "truth"})}
+    table = open_table(path, **options)
+    with AnswerStore(tmp_path / "r.sqlite") as store:
+        review = Review(clean(table), store, table=table)
+        suggested = review.missing_rows("ann", {})["rows"][0]
+        review.answer_missing("ann", {"row": suggested["row"], "label": suggested["label"], "answer": "right"})
+        data, name, _ = review.download("table")
+        applied = apply_review(store.path, table.X, table.Y, table.label_names, check=False)
+    (tmp_path / name).write_bytes(data)
+    again = open_table(tmp_path / name, **options)
+    difference = (again.Y.toarray() - table.Y.toarray()).tolist()
+    place = (suggested["row"], table.label_names.index(suggested["label"]))
+    assert difference[place[0]].pop(place[1]) == 1
+    assert not any(map(any, difference))
+    assert (again.Y != applied.Y).nnz == 0
+    assert again.cells("body") == table.cells("body")
+
+
 def test_one_decision_for_all_rows_of_a_search(mails):
     _, review = mails
     total = review.label_rows("ann", {"label": "cook", "text": "word1"})["total"]
@@ -147,6 +171,12 @@ def test_learning_tells_its_steps(strips_result, store):
     assert review.state("ann", {})["state"]["learned"].startswith("Confidences")
 
 
+def test_a_filter_goes_by_the_confidence_that_is_shown(review, strips_result):
+    assert review.card("ann", {"confidence": "0.5"})["card"] is not None
+    review._take_result(dataclasses.replace(strips_result, doubt=np.zeros_like(strips_result.doubt)))
+    assert review.card("ann", {"confidence": "0.5"})["card"] is None
+
+
 @pytest.fixture
 def photos(tmp_path):
     """A table of image files."""
@@ -188,6 +218,30 @@ def test_image_files_are_shown_and_none_outside_their_folder(photos, store, tmp_
         review.picture({"row": "1"})
     with pytest.raises(DataError, match="no row"):
         review.picture({"row": "99"})
+
+
+def test_a_picture_that_takes_too_much_memory_is_refused(photos, store):
+    image = pytest.importorskip("PIL.Image")
+    table, folder = photos
+    review = Review(clean(table), store, table=table)
+    image.new("1", (12_000, 12_000)).save(folder / "2.png")  # a few kilobytes that unpack to 412 MB
+    assert (folder / "2.png").stat().st_size < 100_000
+    with pytest.raises(DataError, match="of memory, more than the"):
+        review.picture({"row": "2"})
+
+
+def test_a_notebook_sees_the_address_and_the_answers(strips_result, tmp_path):
+    server = strips_result.review(tmp_path / "r.sqlite", open_browser=False, title="Digits")
+    assert server.address in repr(server)
+    assert server.address in server._repr_html_()
+    card = server.review.card("ann", {})["card"]
+    server.review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    answers = server.wait()
+    assert answers.frame[["row", "label", "answer"]].values.tolist() == [[card["row"], card["label"], "wrong"]]
+    assert len(server.answers) == 1
+    assert "not running" in repr(server)
+    assert server.wait().frame.equals(answers.frame)
 
 
 def test_numbers_and_categories_that_speak_are_named(tmp_path, store):

@@ -48,8 +48,11 @@ def n_bytes_of(budget: int | str) -> int:
 
 
 def holds_blocks(X: Any) -> bool:
-    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a memory map."""
-    return isinstance(X, RowBlocks | np.memmap) or _is_dask(X)
+    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or a Dask DataFrame.
+
+    A memory map is an array like any other: joblib hands them to its workers.
+    """
+    return isinstance(X, RowBlocks) or _is_dask(X)
 
 
 def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":

@@ -98,7 +98,7 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
-    if holds_blocks(X) and not isinstance(X, np.memmap):
+    if holds_blocks(X):
         raise ValueError(
             "clean judges data in memory, not blocks: compute X and Y first, or fit ClearPML to the blocks, whose "
             "label_confidence_ is lowest where labels are probably wrong."

@@ -66,7 +66,7 @@ class Reason:
             Part(
                 "score",
                 self.score >= self.typical_score,
-                f"score {self.score:.2f} (rows with {self.label!r} have {self.typical_score:.2f} at the median)",
+                f"score {self.score:.2f} (typical: {self.typical_score:.2f})",
             )
         ]
         n_with, n_without = len(self.similar_with), len(self.similar_without)
@@ -77,14 +77,13 @@ class Reason:
             having = f"{n_with} {'has' if n_with == 1 else 'have'} it{_listed(self.similar_with)}"
             parts.append(Part("similar_rows", n_with > n_without, f"{lacking}, {having}"))
         for other, share, is_here in self.companions:
-            where = "present here too" if is_here else "absent here"
-            text = f"it usually comes with {other!r} ({100 * share:.0f} % of its rows), {where}"
+            text = f"usually with {other!r} ({100 * share:.0f} %), {'as' if is_here else 'not'} here"
             parts.append(Part("co_labels", is_here, text))
         if self.noise_rate == self.noise_rate:  # not NaN
             mostly_right = self.noise_rate < 0.5
             share = 1.0 - self.noise_rate if mostly_right else self.noise_rate
-            text = f"about {100 * share:.0f} % of the labels {self.label!r} are {'right' if mostly_right else 'wrong'}"
-            parts.append(Part("label_noise", mostly_right, f"{text} by our estimate"))
+            text = f"an estimated {100 * share:.0f} % of {self.label!r} are {'right' if mostly_right else 'wrong'}"
+            parts.append(Part("label_noise", mostly_right, text))
         return parts
 
     @property
@@ -104,9 +103,8 @@ class Reason:
         --------
         >>> from pmlkit.cleaning.reasons import Reason
         >>> print(Reason("cat", 0.02, 0.7, ("4",), ("8", "9"), (("pet", 0.8, True),), 0.6).sentence())
-        against: score 0.02 (rows with 'cat' have 0.70 at the median); 2 of the 3 most similar rows lack it (8, 9),
-        1 has it (4); about 60 % of the labels 'cat' are wrong by our estimate. For: it usually comes with 'pet' (80 %
-        of its rows), present here too
+        against: score 0.02 (typical: 0.70); 2 of the 3 most similar rows lack it (8, 9), 1 has it (4);
+        an estimated 60 % of 'cat' are wrong. For: usually with 'pet' (80 %), as here
         """
         texts = []
         for title, parts in (("against", self.against), ("for", self.in_favour)):

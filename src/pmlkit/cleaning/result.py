@@ -428,7 +428,7 @@ class CleaningResult:
         return Audit(self, **settings) if resume is None else Audit.resume(self, resume, **settings)
 
     def review(self, answers: "str | os.PathLike[str]" = "review.sqlite", **options: Any) -> "ReviewServer":
-        """Start the review page of this result and return its server, running in the background.
+        """Start the review page of this result in the background and return its server, which has the answers.
 
         Parameters
         ----------
@@ -440,7 +440,8 @@ class CleaningResult:
         Returns
         -------
         server : ReviewServer
-            Its ``address`` is that of the page, ``answers`` are those given so far, ``close()`` ends it.
+            Its ``address`` is that of the page, ``answers`` are those given so far, ``close()`` ends it; ``wait()``
+            waits until it is interrupted, ends it and returns the answers.
         """
         from pmlkit.cleaning.review import review
 

@@ -200,7 +200,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
-        if self._takes_blocks(X):
+        if holds_blocks(X):
             self._fit_row_blocks(X, y, sample_weight, verified)
             return
         table = X if y is None and is_table(X) else None
@@ -342,7 +342,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             threshold subtracted, as in scikit-learn.
         """
         check_is_fitted(self)
-        if self._takes_blocks(X):
+        if holds_blocks(X):
             return self._of_blocks(X, in_blocks.decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
@@ -366,7 +366,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             several labels. For a 1-D `y`: shape (n_samples, 2), the columns in the order of `classes_`.
         """
         check_is_fitted(self)
-        if self._takes_blocks(X):
+        if holds_blocks(X):
             return self._of_blocks(X, in_blocks.probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
@@ -387,7 +387,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             container, or the names per row.
         """
         check_is_fitted(self)
-        if self._takes_blocks(X):
+        if holds_blocks(X):
             return self._of_blocks(X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
         scores = self._scores_checked(X)
         rule = self._rule()
@@ -420,7 +420,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         n_labels = len(self.label_names_)
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
-        if self._takes_blocks(X):
+        if holds_blocks(X):
             best = self._of_blocks(X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
             return best, self._of_blocks(X, in_blocks.top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
@@ -470,10 +470,6 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
         return _difference(scores) if self._paired else scores
-
-    def _takes_blocks(self, X: Any) -> bool:
-        """Tell whether X is in blocks; a memory map is an array as well, and joblib hands those to its workers."""
-        return holds_blocks(X) and (self._fits_blocks or not isinstance(X, np.memmap))
 
     def _of_blocks(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
         """Return an answer for rows in blocks: computed block by block when it is asked for."""

@@ -98,7 +98,7 @@ def review(
     open_browser: bool = True,
     **options: Any,
 ) -> "ReviewServer":
-    """Start the review page of a result and return its server, running in the background.
+    """Start the review page of a result in the background and return its server, from which the answers are read.
 
     Parameters
     ----------
@@ -114,7 +114,9 @@ def review(
     Returns
     -------
     server : ReviewServer
-        ``server.answers`` are the answers so far, for ``pmlkit.clean(..., verified=)``; ``server.close()`` ends it.
+        Shows its address. ``server.answers`` are the answers so far, for ``pmlkit.clean(..., verified=)``, and
+        ``server.answers.frame`` is their table; ``server.close()`` ends it. ``server.wait()`` waits until it is
+        interrupted, ends it and returns the answers.
 
     Examples
     --------

@@ -124,9 +124,9 @@ class Cards:
         similar_with, similar_without = self._similar(row, label)
         n_similar = len(similar_with) + len(similar_without)
         if similar_with:
-            speaks_for.append(f"{len(similar_with)} of the {n_similar} most similar rows have it, such as:")
+            speaks_for.append(f"{len(similar_with)} of the {n_similar} most similar rows have it:")
         if similar_without:
-            speaks_against.append(f"{len(similar_without)} of the {n_similar} most similar rows lack it, such as:")
+            speaks_against.append(f"{len(similar_without)} of the {n_similar} most similar rows lack it:")
         return {
             "row": row,
             "label": result.label_names[label],

@@ -125,7 +125,7 @@ class Questions:
                 limit = float(wanted["confidence"])
             except ValueError:
                 raise DataError("The confidence of a filter must be a number.") from None
-            cells = cells[1.0 - self._audit.probability[cells] <= limit]
+            cells = cells[np.asarray(self._confidence(cells)) <= limit]
         cells = self._with_text(cells, wanted["text"])
         many = f"{len(cells):,} unanswered labels pass the filter, the most suspicious first."
         note = f"{many} Your own choice is no random sample: the promise comes from questions without a filter."

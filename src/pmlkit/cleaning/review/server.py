@@ -85,7 +85,7 @@ class ReviewServer:
 
     @property
     def answers(self) -> "Answers":
-        """The answers so far."""
+        """The answers so far, for ``pmlkit.clean(..., verified=)``; ``answers.frame`` is a DataFrame."""
         return self.review.answers
 
     def new_address(self, who: str | None = None) -> str:
@@ -116,12 +116,30 @@ class ReviewServer:
             self._thread = None
 
     def close(self) -> None:
-        """End serving and close the store of the answers."""
+        """End serving and close the store of the answers, which can still be read from `answers`."""
         self.stop()
         self.review.close()
 
+    def wait(self) -> "Answers":
+        """Wait until Ctrl-C, or a notebook's *Interrupt*, then end serving and return the answers."""
+        try:
+            while self._thread is not None and self._thread.is_alive():
+                self._thread.join(0.2)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.close()
+        return self.answers
+
+    def __repr__(self) -> str:
+        if self._thread is None:
+            return f"<review page {self.review.title!r}, not running>"
+        return f"<review page {self.review.title!r} at {self.address}>"
+
     def _repr_html_(self) -> str:
         """Show the address in a notebook."""
+        if self._thread is None:
+            return f"<p>{escape(repr(self))}</p>"
         return f'<p>Review page: <a href="{escape(self.address)}" target="_blank">{escape(self.address)}</a></p>'
 
 

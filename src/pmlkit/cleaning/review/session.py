@@ -181,8 +181,8 @@ class Review:
             cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
             n_answered = int((self.audit.verdict[cells] > 0).sum())
             rows = self.questions.label_rows(cells[offset : offset + PAGE])
-        done = f"; {n_answered:,} answered, at the end" if n_answered else ""
-        note = f"{counted(len(cells), 'row')}, least likely first{done}."
+        order = ", least likely first" if len(cells) > 1 else ""
+        note = f"{counted(len(cells), 'row')}{order}{f'; {n_answered:,} answered' if n_answered else ''}."
         return {"rows": rows, "total": len(cells), "open": len(cells) - n_answered, "note": note}
 
     def bulk(self, who: str, given: Given) -> dict[str, Any]:
@@ -280,7 +280,8 @@ class Review:
     def answers(self) -> "Answers":
         """The answers that stand."""
         with self._lock:
-            self.replay.sync()
+            if not self.store.is_closed:
+                self.replay.sync()
             return self.audit.answers
 
     def close(self) -> None:

@@ -145,6 +145,11 @@ class AnswerStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._writer is None
+
     def close(self) -> None:
         """Close the file; closing twice is allowed."""
         with self._write_lock, self._read_lock:

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _LANDMARKS = 1000  # which cannot hold what rows with more features than that say
-_ALWAYS_ALL, _NEVER_ALL = 6_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
+_ALWAYS_ALL, _NEVER_ALL = 8_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
 _CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _ROWS_IN_DOUBLE = 2_000
@@ -63,7 +63,7 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 6,000
+        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 8,000
         rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
         that the kernel fits into memory.
     mode : {"auto", "several", "single"}, default="auto"

@@ -75,11 +75,9 @@ function showCard(answer) {
   $("card").setAttribute("aria-busy", "false");
   for (const button of document.querySelectorAll("[data-answer], #flag")) button.disabled = !card;
   $("flag").setAttribute("aria-pressed", "false");
+  $("card").classList.toggle("nothing", !card);
   if (!card) {
     $("question").replaceChildren(answer.done ?? "Nothing is left to ask.");
-    for (const id of ["row", "row-labels", "reasons-for", "reasons-against", "similar-with", "similar-without"]) $(id).replaceChildren();
-    $("kind").textContent = "done";
-    $("row-name").textContent = "";
     return;
   }
   $("kind").textContent = KINDS[card.kind] ?? card.kind;
@@ -254,6 +252,11 @@ function showState(state) {
 
 async function refreshState() {
   try { showState((await ask("/api/state")).state); } catch (error) { console.warn(error); }
+}
+
+// Not one after the other with the answers: one that is given meanwhile must not be dropped.
+async function learn() {
+  try { showState((await ask("/api/learn", { client: key() })).state); } catch (error) { console.warn(error); }
 }
 
 // ---- labels: many rows of one label at once ----
@@ -436,7 +439,7 @@ async function start() {
   $("undo").addEventListener("click", undo);
   $("flag").addEventListener("click", flag);
   $("help-open").addEventListener("click", () => $("help").showModal());
-  $("learn").addEventListener("click", () => once(async () => showState((await ask("/api/learn", { client: key() })).state)));
+  $("learn").addEventListener("click", learn);
   $("bulk-all").addEventListener("click", () => { everyone(false); for (const box of $("label-grid").querySelectorAll("li:not(.answered) input")) box.checked = true; countSelected(); });
   $("bulk-every").addEventListener("click", () => everyone(!page.grid.every));
   $("bulk-none").addEventListener("click", () => { everyone(false); for (const box of selected()) box.checked = false; countSelected(); });
