@@ -1,7 +1,7 @@
 """Fits past one machine's memory: same answers, memory, speed on several workers, linear time, medium tables.
 
     python benchmarks/scale.py same
-    python benchmarks/scale.py memory --rows 600000 --limit 400MB
+    python benchmarks/scale.py memory --limit 600MB
     python benchmarks/scale.py speed --rows 2000000
     python benchmarks/scale.py linear --rows 100000 300000 1000000
     python benchmarks/scale.py medium --rows 1000000 --labels 50
@@ -11,15 +11,18 @@ one thread (set OMP_NUM_THREADS=1), and ratios are of one run. Rows are made by 
 """
 
 import argparse
+import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask import delayed
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from scipy import sparse
 
 from _common import load, noisy_split
@@ -46,19 +49,34 @@ def texts(block: int, n_rows: int, n_words: int, n_labels: int) -> tuple[sparse.
     return X, Y
 
 
-def part_of(which: int, *args: int) -> sparse.csr_array:
-    """Return the rows (0) or the candidates (1) of a block."""
+def text_part(which: int, *args: int) -> sparse.csr_array:
+    """Return the rows (0) or the candidates (1) of a block of texts."""
     return texts(*args)[which]
 
 
-def lazy_texts(n_rows: int, n_words: int, n_labels: int, block: int = 50_000) -> list[da.Array]:
-    """Return features and candidates as Dask arrays of sparse blocks, which the workers make."""
+def measurement_part(which: int, block: int, n_rows: int, n_features: int, n_labels: int) -> np.ndarray:
+    """Return measurements (0), some of which depend on the row's two topics, or the candidates (1) of a block."""
+    rng = np.random.default_rng(block)
+    labels = rng.integers(0, n_labels, (n_rows, 3))  # two topics and a false one
+    rows = np.arange(n_rows)[:, None]
+    if which:
+        Y = np.zeros((n_rows, n_labels))
+        Y[rows, labels] = 1.0
+        return Y
+    X = rng.random((n_rows, n_features))
+    for topic in (0, 1):
+        X[rows, (labels[:, topic, None] * 13 + np.arange(13)) % n_features] += 0.7
+    return X
+
+
+def lazy(part: Callable[..., Any], n_rows: int, n_columns: int, n_labels: int, block: int = 50_000) -> list[da.Array]:
+    """Return features and candidates as Dask arrays, whose blocks the workers make each time."""
     found = []
-    for which, width in ((0, n_words), (1, n_labels)):
-        meta = sparse.csr_array((0, width), dtype=np.float64)
+    for which, width in ((0, n_columns), (1, n_labels)):
+        meta = part(which, 0, 1, n_columns, n_labels)[:0]
         parts = [
             da.from_delayed(
-                delayed(part_of)(which, i, min(block, n_rows - first), n_words, n_labels),
+                delayed(part)(which, i, min(block, n_rows - first), n_columns, n_labels),
                 shape=(min(block, n_rows - first), width), dtype=np.float64, meta=meta,
             )
             for i, first in enumerate(range(0, n_rows, block))
@@ -116,32 +134,45 @@ def same(args: argparse.Namespace) -> None:
 def memory(args: argparse.Namespace) -> None:
     """Fit data several times as large as the workers' memory; report the workers' and the client's peaks."""
     with cluster(2, args.limit) as workers, Client(workers) as client:
-        X, Y = lazy_texts(args.rows, args.words, args.labels)
         limits = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
-        block = part_of(0, 0, 1000, args.words, args.labels)
-        size = (block.data.nbytes + block.indices.nbytes) * args.rows / 1000
-        model, seconds = on_dask(X, Y, client)
-        peaks = [kb / 1024 for kb in client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()]
-    print(f"  {args.rows:,} rows in {seconds:.0f} s, {model.dual_coef_.shape[0]} landmarks")
-    print(f"data: {size / 2**20:,.0f} MB, {size / sum(limits):.1f} times the workers' memory (aim: at least 3)")
-    print(f"workers: peaks {', '.join(f'{peak:,.0f}' for peak in peaks)} MB of {limits[0] / 2**20:,.0f} MB each")
-    print(f"client: peak {peak_megabytes():,.0f} MB (aim: below 500)")
+        width = args.words
+        n_rows = args.rows or int(3.05 * sum(limits)) // (8 * width)
+        X, Y = lazy(measurement_part, n_rows, width, args.labels, block=max(1, 4_000_000 // width))
+        before = client.run(os.getpid)
+        model, seconds = on_dask(X, Y, client, n_landmarks=args.landmarks)
+        usage = client.run(resource.getrusage, resource.RUSAGE_SELF)
+        alive = client.run(os.getpid) == before
+    peaks = [used.ru_maxrss / 1024 for used in usage.values()]
+    busy = [used.ru_utime + used.ru_stime for used in usage.values()]
+    print(f"  {n_rows:,} x {width:,} numbers in {len(X.chunks[0])} blocks, {model.dual_coef_.shape[0]} landmarks")
+    print(f"  {seconds:.0f} s; processor time {busy[0]:.0f} and {busy[1]:.0f} s, {time.process_time():.0f} s here")
+    print(f"data: {X.nbytes / 1e6:,.0f} MB, {X.nbytes / sum(limits):.1f} times both workers' memory (aim: at least 3)")
+    print(
+        f"workers: peaks {', '.join(f'{peak:,.0f}' for peak in peaks)} MiB of {limits[0] / 2**20:,.0f} MiB each; "
+        f"{'none' if alive else 'SOME'} restarted"
+    )
+    print(f"client: peak {peak_megabytes():,.0f} MiB (aim: below 500)")
 
 
 def speed(args: argparse.Namespace) -> None:
     """Time one and two workers, and the fit in memory on fewer rows."""
     seconds = {}
-    X, Y = lazy_texts(args.rows, args.words, args.labels)
+    X, Y = lazy(text_part, args.rows, args.words, args.labels)
     for n_workers in (1, 2):
         with cluster(n_workers) as workers, Client(workers) as client:
-            _, seconds[n_workers] = on_dask(X, Y, client)
-            print(f"  {n_workers} workers: {seconds[n_workers]:.0f} s", flush=True)
+            x, y = client.persist([X, Y])  # the fit in memory has its rows ready, too
+            wait([x, y])
+            before = sum(client.run(time.process_time).values())
+            _, seconds[n_workers] = on_dask(x, y, client)
+            busy = sum(client.run(time.process_time).values()) - before
+            print(f"  {n_workers} workers: {seconds[n_workers]:.0f} s, processor time {busy:.0f} s", flush=True)
     print(f"speed: two workers are {seconds[1] / seconds[2]:.2f} times as fast as one (aim: at least 1.6)")
     blocks = [texts(i, 50_000, args.words, args.labels) for i in range(args.rows // 50_000)]
     x, y = (sparse.csr_array(sparse.vstack(part)) for part in zip(*blocks, strict=True))
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     ClearPML().fit(x, y)
     alone = time.perf_counter() - start
+    print(f"  in memory: {alone:.0f} s, processor time {time.process_time() - before:.0f} s")
     print(f"overhead: one worker takes {seconds[1] / alone:.2f} times the fit in memory (aim: at most 1.5)")
 
 
@@ -150,7 +181,7 @@ def linear(args: argparse.Namespace) -> None:
     seconds = []
     for n_rows in args.rows:
         with cluster(1) as workers, Client(workers) as client:
-            _, taken = on_dask(*lazy_texts(n_rows, args.words, args.labels), client, n_landmarks=args.landmarks)
+            _, taken = on_dask(*lazy(text_part, n_rows, args.words, args.labels), client, n_landmarks=args.landmarks)
             (peak,) = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()
         seconds.append(taken)
         print(f"  {n_rows:,} rows: {taken:.0f} s, peak of the worker {peak / 1024:,.0f} MB", flush=True)
@@ -176,7 +207,7 @@ def main() -> None:
     """Parse the command line and run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for function, n_rows in ((same, None), (memory, 200_000), (speed, 200_000), (linear, None), (medium, 100_000)):
+    for function, n_rows in ((same, None), (memory, None), (speed, 200_000), (linear, None), (medium, 100_000)):
         command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
         command.add_argument("--words", type=int, default=1000, help="features (default: 1000)")
@@ -186,7 +217,10 @@ def main() -> None:
         if function is same:
             command.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
         if function is memory:
-            command.add_argument("--limit", default="400MB", help="memory of each of the two workers (default: 400MB)")
+            command.set_defaults(words=2000, labels=20)
+            command.add_argument("--rows", type=int, help="rows (default: three times the workers' memory)")
+            command.add_argument("--limit", default="600MB", help="memory of each of the two workers (default: 600MB)")
+            command.add_argument("--landmarks", type=int, default=100, help="(default: 100)")
         if function is linear:
             command.add_argument("--rows", type=int, nargs="+", default=[50_000, 100_000, 200_000])
             command.add_argument("--landmarks", type=int, default=100, help="the same for all sizes (default: 100)")

@@ -13,6 +13,7 @@ from pmlkit.exceptions import DataError
 __all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "moderate", "row_hash", "row_of_cells", "without_cells"]
 
 _LARGEST, _SMALLEST = 1e30, 1e-100
+_HASHED_CELLS = 2**20  # at a time
 
 
 def as_csr(matrix: Any) -> CSR:
@@ -98,8 +99,9 @@ def row_hash(X: Features, *, seed: int = 0, precision: type[np.floating[Any]] = 
     `precision`: values are compared at this precision.
     """
     hashes = np.zeros(X.shape[0], dtype=np.uint64)
-    step = 65_536
-    for first in range(0, X.shape[0], step):
+    n_rows, n_columns = X.shape
+    step = max(1, _HASHED_CELLS * n_rows // max(1, X.nnz if sparse.issparse(X) else n_rows * n_columns))
+    for first in range(0, n_rows, step):
         block = sparse.csr_array(X[first : first + step])
         cells = _cell_hash(block.data.astype(precision), block.indices.astype(np.uint64) + np.uint64(seed + 1))
         # A running total minus itself is exact in modular arithmetic, and copes with empty rows.

@@ -40,6 +40,16 @@ def test_sparse_chunks_and_rows_by_number(dask_client):
     assert np.allclose(blocks.take_rows(blocks.X, [0, 41, 89]).toarray(), X[[0, 41, 89]])
 
 
+@pytest.mark.parametrize(("limit", "most"), [(10**9, 250 * 10**6), (500 * 10**6, 0), (0, 10**15)])
+def test_workers_keep_what_fits_beside_their_own_needs(dask_client, monkeypatch, limit, most):
+    """Two workers: 60 % of each limit, less 350 MB; a limit of zero is none."""
+    engine = RowBlocks(da.from_array(X), client=dask_client).engine
+    workers = {"workers": {name: {"memory_limit": limit} for name in "ab"}}
+    monkeypatch.setattr(type(dask_client), "scheduler_info", lambda *_, **__: workers)
+    assert engine.keeps(most)
+    assert engine.keeps(most + 1) == (limit == 0)
+
+
 def test_without_a_cluster_blocks_are_read_one_by_one():
     blocks = RowBlocks(da.from_array(X, chunks=(40, 6)), da.from_array(Y, chunks=(40, 3)))
     assert np.allclose(blocks.X.compute(), X)
@@ -169,8 +179,10 @@ def test_a_lost_scheduler_is_told_and_the_fit_resumes(strips, tmp_path):
         "n_workers": 1,
         "threads_per_worker": 1,
         "processes": False,
+        "protocol": "tcp",
         "dashboard_address": None,
         "host": "127.0.0.1",
+        "protocol": "tcp",
     }
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster, set_as_default=False)

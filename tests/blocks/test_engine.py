@@ -104,3 +104,14 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
     Journal(tmp_path).open({"data": 1})
     with pytest.raises(DataError, match="belongs to another fit"):
         Journal(tmp_path).open({"data": 2})
+
+
+def test_a_resumed_fit_keeps_what_it_kept_before(tmp_path):
+    """Later passes of the checkpoint were computed from what was kept, however much memory there is now."""
+    roomy = LocalEngine(1, memory_budget=3000, checkpoint=tmp_path / "c")
+    roomy.begin({"fit": 1})
+    assert roomy.keeps(1000)
+    again = LocalEngine(1, memory_budget=30, checkpoint=tmp_path / "c")
+    again.begin({"fit": 1})
+    assert again.keeps(1000)
+    assert not again.keeps(1000)

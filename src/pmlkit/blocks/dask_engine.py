@@ -17,7 +17,8 @@ __all__ = ["ClusterError", "DaskEngine", "current_client"]
 
 _FAN_IN = 8
 _SMALL = 50_000  # bytes, above which a shared value is a task of its own
-_SHARE_TO_KEEP = 0.3  # of the workers' memory
+_SHARE_OF_STATES = 0.6  # of a worker's memory: where Dask by default begins to put states on disk
+_OWN_MEMORY = 350 * 10**6  # bytes that a worker needs for the libraries and for what it computes on a few rows
 
 
 class ClusterError(RuntimeError):
@@ -72,12 +73,13 @@ class DaskEngine(Engine):
                     "same version on every worker."
                 )
 
-    def keeps(self, size: int) -> bool:
-        """Tell whether a state of so many bytes is better kept than computed again."""
+    def _keeps(self, size: int) -> bool:
         with self._one_sentence():
             workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [worker["memory_limit"] for worker in workers]
-        return not all(limits) or size <= _SHARE_TO_KEEP * sum(limits)
+        # Twice: kernel rows become rows of the design while they are still there.
+        free = sum(max(0.0, _SHARE_OF_STATES * limit - _OWN_MEMORY) for limit in limits)
+        return not all(limits) or 2 * size <= free
 
     def share(self, value: Any) -> Any:
         """Return a handle of a value that many calls share: it is sent to the workers once."""

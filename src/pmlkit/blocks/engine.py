@@ -157,8 +157,11 @@ class Engine(ABC):
         return value
 
     def keeps(self, size: int) -> bool:
-        """Tell whether a state of so many bytes is better kept than computed again."""
-        return True
+        """Tell whether a state of so many bytes is better kept than computed again.
+
+        A fit that is resumed keeps what it kept before, whatever memory there is now: later passes depend on it.
+        """
+        return bool(self._journal.next()) if self._replaying else bool(self._stored(self._keeps(size)))  # type: ignore[union-attr]
 
     @property
     def _replaying(self) -> bool:
@@ -168,6 +171,9 @@ class Engine(ABC):
         if self._journal is not None:
             self._journal.append(value)
         return value
+
+    @abstractmethod
+    def _keeps(self, size: int) -> bool: ...
 
     @abstractmethod
     def load(self, state: State, place: int) -> Any:
@@ -228,8 +234,7 @@ class LocalEngine(Engine):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._n_files = 0
 
-    def keeps(self, size: int) -> bool:
-        """Tell whether a state of so many bytes is better kept than computed again."""
+    def _keeps(self, size: int) -> bool:
         return self.memory_budget is None or size <= self.memory_budget // 3
 
     def load(self, state: State, place: int) -> Any:

@@ -25,7 +25,8 @@ def column_moments(X: Features, *, sample_weight: FloatArray | None = None) -> t
         mean, variance = mean_variance_axis(X, axis=0, weights=sample_weight)
         return mean, variance
     mean = np.average(X, axis=0, weights=sample_weight)
-    return mean, np.average((X - mean) ** 2, axis=0, weights=sample_weight)
+    squares = X - mean
+    return mean, np.average(np.square(squares, out=squares), axis=0, weights=sample_weight)
 
 
 def scale_of_moments(mean: FloatArray, variance: FloatArray, n_rows: int) -> FloatArray:
@@ -55,12 +56,12 @@ def scaled(X: Features, normalize: Normalize, scale: FloatArray | None = None) -
 
 def _unit_rows(X: Features) -> Any:
     """Return rows of unit length, however small or large they are."""
-    peak = abs(X).max(axis=1)
-    peak = peak.toarray().ravel() if sparse.issparse(X) else np.asarray(peak)
+    # Copies of rows are saved where they can be: they are what takes memory.
+    peak = abs(X).max(axis=1).toarray().ravel() if sparse.issparse(X) else np.maximum(X.max(axis=1), -X.min(axis=1))
     # Divide by the largest entry first: squares of very small or large entries would under- or overflow.
     down = 1.0 / np.where(peak > 0, peak, 1.0).astype(np.float64)
     if sparse.issparse(X):
         levelled = sparse.csr_array((X.data * np.repeat(down, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
     else:
         levelled = X * down[:, None]
-    return unit_rows(levelled.astype(X.dtype, copy=False))
+    return unit_rows(levelled.astype(X.dtype, copy=False), copy=False)

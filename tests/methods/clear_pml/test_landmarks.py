@@ -2,6 +2,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from pmlkit import _arrays
+from pmlkit.methods.clear_pml.block_ridge import RowSource
+from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, row_blocks, sample_by_content
 
 
@@ -47,3 +50,25 @@ def test_the_mean_distance_is_the_mean_over_pairs():
     assert mean_distance_between(X) == pytest.approx(np.mean(pairs))
     assert mean_distance_between(sparse.csr_array(X)) == pytest.approx(np.mean(pairs))
     assert mean_distance_between(np.ones((3, 2))) == 1.0
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("weighting", ["standard", "log"])
+def test_few_wide_rows_are_weighted_at_a_time(monkeypatch, container, weighting):
+    """Rows that are dense once they are weighted count by their features, not only by the landmarks."""
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._BLOCK_CELLS", 100)
+    X = container(np.random.default_rng(0).poisson(0.5, size=(30, 20)).astype(float))
+    fitted = fit_weighting(X, weighting)
+    kernel = LandmarkKernel(fitted.transform(X[:4]), 1.0, linear=False)
+    slices, blocks = zip(*RowSource(False, fitted, kernel).kernel_rows(X), strict=True)
+    stays_sparse = container is sparse.csr_array and weighting == "log"
+    assert {rows.stop - rows.start for rows in slices} == ({25, 5} if stays_sparse else {5})
+    np.testing.assert_allclose(np.concatenate(blocks), kernel(fitted.transform(X)))
+
+
+def test_hashes_do_not_depend_on_how_many_rows_are_hashed_at_a_time(monkeypatch):
+    X = np.random.default_rng(0).poisson(0.3, size=(40, 6)).astype(float)
+    whole = _arrays.row_hash(X)
+    monkeypatch.setattr(_arrays, "_HASHED_CELLS", 20)
+    assert np.array_equal(_arrays.row_hash(X), whole)
+    assert np.array_equal(_arrays.row_hash(sparse.csr_array(X)), whole)

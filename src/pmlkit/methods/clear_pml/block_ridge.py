@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import linalg
+from scipy import linalg, sparse
 
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.blocks import Engine, LocalEngine, State
@@ -47,12 +47,21 @@ class RowSource:
         """Yield slices of the rows (of some rows) and the rows themselves."""
         source = source if some is None else source[some]
         m = self.kernel.landmarks.shape[0]
-        for rows in row_blocks(source.shape[0], max(m, width)):
-            if self.kept:
+        if self.kept:
+            for rows in row_blocks(source.shape[0], max(m, width)):
                 yield rows, source[rows]
-            else:
-                block = self.kernel(self.weighting.transform(source[rows]))
-                yield rows, block if self.mean is None else block - self.mean
+            return
+        for rows, block in self.kernel_rows(source, width=width):
+            if self.mean is not None:
+                block -= self.mean
+            yield rows, block
+
+    def kernel_rows(self, X: Features, *, width: int = 1) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield slices of rows and their kernel rows; neither these nor weighted features take much memory."""
+        n_landmarks, n_features = self.kernel.landmarks.shape
+        is_dense = not sparse.issparse(X) or self.weighting.shift.any()
+        for rows in row_blocks(X.shape[0], max(n_landmarks, width, n_features if is_dense else 1)):
+            yield rows, self.kernel(self.weighting.transform(X[rows]))
 
 
 @dataclass(frozen=True)
@@ -190,10 +199,8 @@ def block_ridge(
 def kernel_rows(X: Features, *, rows: RowSource, dtype: Any) -> tuple[tuple[FloatArray, FloatArray], Moments]:
     """Return a block's kernel rows about their own mean with that mean, and their moments."""
     values = np.empty((X.shape[0], rows.kernel.landmarks.shape[0]), dtype=dtype)
-    weighted = rows.weighting.transform(X)
     total = np.zeros(values.shape[1])
-    for some in row_blocks(*values.shape):
-        block = rows.kernel(weighted[some])
+    for some, block in rows.kernel_rows(X):
         total += block.sum(axis=0)
         values[some] = block
     mean = total / max(len(values), 1)
@@ -209,8 +216,7 @@ def kernel_moments(X: Features, *, rows: RowSource) -> Moments:
     """Return the moments of a block's kernel rows, which are not kept."""
     m = rows.kernel.landmarks.shape[0]
     found: Moments = 0, np.zeros(m), np.zeros((m, m))
-    for some in row_blocks(X.shape[0], m):
-        block = rows.kernel(rows.weighting.transform(X[some]))
+    for _, block in rows.kernel_rows(X):
         mean = block.mean(axis=0)
         block -= mean
         found = merge_moments(found, (len(block), mean, block.T @ block))

@@ -20,7 +20,8 @@ __all__ = [
     "smallest_hashes",
 ]
 
-_BLOCK_CELLS = 4_000_000
+_BLOCK_CELLS = 2_000_000
+_DENSE_CELLS = 80_000_000  # of a sparse matrix, up to which it is made dense for a product
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def _inner(A: Features, B: Features) -> FloatArray:
-    if sparse.issparse(A) and sparse.issparse(B) and min(A.shape[0], B.shape[0]) * B.shape[1] <= 20 * _BLOCK_CELLS:
+    if sparse.issparse(A) and sparse.issparse(B) and min(A.shape[0], B.shape[0]) * B.shape[1] <= _DENSE_CELLS:
         # With one side dense the product is dense at once; a sparse one would first have to find its pattern.
         if A.shape[0] < B.shape[0]:
             return np.asarray((B @ A.T.toarray(order="C")).T)

@@ -10,7 +10,6 @@ from pmlkit._typing import Features, FloatArray
 from pmlkit.blocks import State
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, RowSource
 from pmlkit.methods.clear_pml.cell_passes import as_log_odds
-from pmlkit.methods.clear_pml.landmarks import row_blocks
 
 __all__ = ["fit_with_pseudo_labels"]
 
@@ -70,8 +69,7 @@ def pseudo_moments(
     calibration, correlations, slope = curves
     total, gram = np.zeros(len(dual)), np.zeros((len(dual), len(dual)))
     target_total, moments = np.zeros_like(intercept), np.zeros_like(dual)
-    for some in row_blocks(X.shape[0], max(dual.shape)):
-        block = rows.kernel(rows.weighting.transform(X[some]))
+    for _, block in rows.kernel_rows(X, width=dual.shape[1]):
         log_odds = correlations.adjust(as_log_odds(calibration.probabilities(block @ dual + intercept)))
         target = expit(slope * log_odds)
         total += block.sum(axis=0)
