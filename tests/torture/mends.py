@@ -113,7 +113,7 @@ MENDS = [
      "tests/trust/test_injection.py -k terminal"),
     (9, "escape sequences in sentences", "src/pmlkit/_words.py", 'char if char.isprintable() else ""', "char",
      "tests/trust/test_injection.py -k steer"),
-    (9, "--images out of the folder", f"{FILES}/side_features.py", "if not path.is_relative_to(inside):", "if False:",
+    (9, "--images out of the folder", f"{FILES}/side_features.py", "if not path.is_relative_to(folder.resolve()):", "if False:",
      "tests/trust/test_injection.py -k TestImages"),
     (9, "--images of pipes and folders", f"{FILES}/side_features.py", "if not path.is_file():", "if path.is_dir():",
      "tests/trust/test_injection.py -k TestImages"),
