@@ -182,7 +182,6 @@ def test_a_lost_scheduler_is_told_and_the_fit_resumes(strips, tmp_path):
         "protocol": "tcp",
         "dashboard_address": None,
         "host": "127.0.0.1",
-        "protocol": "tcp",
     }
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster, set_as_default=False)
