@@ -69,7 +69,7 @@ docs: $(STAMP)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 	$(BIN)/python docs/check_links.py build/site
 
-# Makes every number in docs/reliability.md again; each part has an end of its own, all of them in half an hour.
+# The attacks of docs/reliability.md; each part has an end of its own, all of them in half an hour.
 torture: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris 2>/dev/null || true
 	timeout 420 $(BIN)/python tests/torture/mends.py

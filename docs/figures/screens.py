@@ -70,7 +70,7 @@ def digits(browser) -> None:
     result = pmlkit.clean(strips.X, strips.Y, label_names=strips.label_names, media=strips.media)
     right = lambda row, label: strips.truth[int(row), strips.label_names.index(label)] == 1  # noqa: E731
     title = "800 strips of handwritten digits"
-    review(browser, result, IMAGES / "review-page.png", is_right=right, title=title, n_answers=160, pace=0)
+    review(browser, result, IMAGES / "review-page.png", is_right=right, title=title, n_answers=160, pace=900)
 
 
 def main(names: list[str]) -> None:

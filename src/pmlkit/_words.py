@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["counted", "did_you_mean", "fact_table", "grid", "guarded", "letters", "printable", "unguarded"]
+__all__ = ["counted", "did_you_mean", "fact_table", "grid", "guarded", "letters", "printable", "shortened", "unguarded"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -30,6 +30,11 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     `many`: the noun for any other number; by default with an s.
     """
     return f"{number:,} {what if number == 1 else many or what + 's'}"
+
+
+def shortened(text: str, length: int) -> str:
+    """Return a text, or its beginning and an ellipsis."""
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def printable(text: object) -> str:

@@ -179,9 +179,9 @@ def test_a_lost_scheduler_is_told_and_the_fit_resumes(strips, tmp_path):
         "n_workers": 1,
         "threads_per_worker": 1,
         "processes": False,
+        "protocol": "tcp",
         "dashboard_address": None,
         "host": "127.0.0.1",
-        "protocol": "tcp",
     }
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster, set_as_default=False)

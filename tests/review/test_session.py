@@ -1,22 +1,26 @@
 """A review without its web server."""
 
+import base64
 import dataclasses
 import io
+import json
 import signal
 import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 
 from pmlkit import open_table
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.review.applied import apply_review, stored_certificate
+from pmlkit.cleaning.review.exchange import EXPORTS, export_suspects
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.exceptions import DataError
-from post_tables import make_posts, write_posts
+from post_tables import TOPICS, make_posts, write_posts
 
 
 def test_the_stored_certificate_follows_every_answer(review, strips):
@@ -230,6 +234,24 @@ def test_a_picture_that_takes_too_much_memory_is_refused(photos, store):
         review.picture({"row": "2"})
 
 
+def test_pictures_travel_in_the_tasks_of_other_tools(photos, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    table, _ = photos
+    result = clean(table)
+    for tool in EXPORTS:
+        target = tmp_path / tool
+        assert export_suspects(result, target, tool, n_suspects=3, table=table) == 3
+        if tool == "huggingface":
+            assert "image" not in pd.read_parquet(target).columns
+            continue
+        text = target.read_text()
+        task = json.loads(text.splitlines()[0] if tool == "prodigy" else text)
+        task = task if tool == "prodigy" else task[0]["data" if tool == "label-studio" else "fields"]
+        kind, _, data = task["image"].partition(",")
+        assert kind == "data:image/png;base64"
+        assert image.open(io.BytesIO(base64.b64decode(data))).size == (120, 90)
+
+
 def test_a_notebook_sees_the_address_and_the_answers(strips_result, tmp_path):
     server = strips_result.review(tmp_path / "r.sqlite", open_browser=False, title="Digits")
     assert server.address in repr(server)
@@ -242,6 +264,19 @@ def test_a_notebook_sees_the_address_and_the_answers(strips_result, tmp_path):
     assert len(server.answers) == 1
     assert "not running" in repr(server)
     assert server.wait().frame.equals(answers.frame)
+
+
+def test_embeddings_show_the_columns_whole_and_find_their_words(tmp_path, store):
+    rows = [(name, body + " and so on" * 40, *tags) for name, body, *tags in make_posts(120)]
+    write_posts(rows, tmp_path / "t.csv")
+    E = np.array([[body.count(topic) for topic in TOPICS] for _, body, *_ in rows], dtype=float)
+    np.save(tmp_path / "e.npy", E)
+    table = open_table(tmp_path / "t.csv", labels="tags", ignore="truth", embeddings=tmp_path / "e.npy")
+    review = Review(clean(table), store, table=table)
+    card = review.card("ann", {"text": "word3 SO"})["card"]
+    assert ["word3" in rows[card["row"]][1], *card["content"]["features"]] == [True, ("body", rows[card["row"]][1], "")]
+    brief = [row["features"][0][1] for row in card["similar_with"] + card["similar_without"]]
+    assert {(len(text), text[-1]) for text in brief} == {(221, "…")}
 
 
 def test_numbers_and_categories_that_speak_are_named(tmp_path, store):

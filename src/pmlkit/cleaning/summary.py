@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import BoolArray
+from pmlkit._words import shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
@@ -255,7 +256,7 @@ def _media(result: CleaningResult, row: int) -> dict[str, str]:
     if isinstance(result.media, np.ndarray):
         return {"image": "data:image/png;base64," + base64.b64encode(png(result.media[row])).decode("ascii")}
     text = " ".join(result.media[row].split())
-    return {"text": text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "…"}
+    return {"text": shortened(text, _TEXT_LENGTH)}
 
 
 def _twins(result: CleaningResult) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from pmlkit._words import counted
+from pmlkit._words import counted, shortened
 from pmlkit.cli.clean_command import find_suspects, write_labels
 from pmlkit.cli.errors import Misuse
 from pmlkit.cli.output import OUT, emit, fact_table, printable, say
@@ -184,7 +184,7 @@ def _content(result: "CleaningResult", row: int, names: Any) -> Text:
 
     if result.media is not None and not isinstance(result.media, np.ndarray):
         text = printable(result.media[row])
-        return Text(text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "…")
+        return Text(shortened(text, _TEXT_LENGTH))
     if result.X is None:
         return Text("(no features)", style="dim")
     values = np.asarray(result.X[[row]].toarray() if hasattr(result.X, "toarray") else result.X[[row]]).ravel()

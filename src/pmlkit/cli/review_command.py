@@ -139,16 +139,18 @@ def export(
 ) -> None:
     """Write the most suspicious labels as tasks for another annotation tool, which can sort them by suspicion."""
     from pmlkit._words import did_you_mean
-    from pmlkit.cleaning.review.exchange import EXPORTS, LABEL_STUDIO_CONFIG, export_suspects
+    from pmlkit.cleaning.review.exchange import EXPORTS, LABEL_STUDIO_CONFIG, LABEL_STUDIO_IMAGES, export_suspects
 
     if to not in EXPORTS:
         raise Misuse(f"--to must be one of {', '.join(EXPORTS)}, got {to!r}.{did_you_mean(to, EXPORTS)}")
     check_output(output, file, *reading.files, *columns.files, force=force)
     table = load(file, reading, columns, keep_table=True)
     result = find_suspects(table, "auto", min_rows)
-    n_tasks = export_suspects(result, output, to, n_suspects=top, force=True)
+    has_images = bool(getattr(table, "has_images", False))
+    n_tasks = export_suspects(result, output, to, n_suspects=top, table=table if has_images else None, force=True)
     facts: dict[str, object] = {"tasks": n_tasks, "tool": to, "written": [output]}
-    extra = ["", "The labelling interface of the project:", LABEL_STUDIO_CONFIG] if to == "label-studio" else []
+    interface = LABEL_STUDIO_IMAGES if has_images else LABEL_STUDIO_CONFIG
+    extra = ["", "The labelling interface of the project:", interface] if to == "label-studio" else []
     emit(facts, fact_table({"tasks": n_tasks, "for": to, "file": output}), *extra, as_json=common.json)
 
 

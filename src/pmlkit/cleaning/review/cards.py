@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from pmlkit._words import shortened
 from pmlkit.cleaning.audit.answers import find_cells
 from pmlkit.cleaning.review.features import FeatureEvidence, ShownFeature
 from pmlkit.cleaning.review.words import WordEvidence
@@ -27,7 +28,7 @@ _N_FEATURES, _N_FEW_FEATURES = 24, 4
 _SIDE, _SMALL_SIDE = 1600, 400  # pixels of pictures from files
 _N_THUMBNAILS = 300
 _N_CACHED = 500
-_BRIEF = 220
+_BRIEF, _FULL = 220, 20_000  # letters of a text
 
 
 class Cards:
@@ -100,7 +101,7 @@ class Cards:
             return shown | {"image": f"/api/picture?row={row}&small=1"}
         if self.texts is not None:
             text = " ".join(self.texts[row].split())
-            return shown | {"text": text if len(text) <= _BRIEF else text[:_BRIEF] + "…"}
+            return shown | {"text": shortened(text, _BRIEF)}
         return shown | {"features": self._features(row, label)[:_N_FEW_FEATURES]}
 
     def card(self, cell: int) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class Cards:
             return {"image": f"/api/picture?row={row}", "name": self.name(row), "is_large": self.has_files}
         if self.texts is not None:
             return {"words": self._words.marked(self.texts[row], label)}
-        return {"features": self._features(row, label)}
+        return {"features": self._features(row, label, _FULL)}
 
     @cached_property
     def _evidence(self) -> FeatureEvidence | None:
@@ -185,8 +186,8 @@ class Cards:
         known = {*self._table.feature_columns.names, *self._table.label_columns, self._table.id_column}
         return {name: self._table.cells(name) for name in self._table.shown_columns if name not in known}
 
-    def _features(self, row: int, label: int) -> list[ShownFeature]:
+    def _features(self, row: int, label: int, n_letters: int = _BRIEF) -> list[ShownFeature]:
         """Return the features that say most about a label, and what else the table holds about a row."""
         strongest = [] if self._evidence is None else self._evidence.strongest(row, label, _N_FEATURES)
-        others = [(name, str(cells[row])[:_BRIEF], "") for name, cells in self._other_columns.items()]
+        others = [(name, shortened(str(cells[row]), n_letters), "") for name, cells in self._other_columns.items()]
         return [*strongest, *others][:_N_FEATURES]

@@ -5,6 +5,7 @@ label is, and can sort by it. Row, label and a fingerprint of the data travel wi
 their way back.
 """
 
+import base64
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,12 +18,13 @@ from pmlkit._files import check_target, replacing
 from pmlkit._words import did_you_mean
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.audit.answers import fingerprint
+from pmlkit.cleaning.review.cards import Cards
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
 
-__all__ = ["EXPORTS", "IMPORTS", "LABEL_STUDIO_CONFIG", "export_suspects", "import_answers"]
+__all__ = ["EXPORTS", "IMPORTS", "LABEL_STUDIO_CONFIG", "LABEL_STUDIO_IMAGES", "export_suspects", "import_answers"]
 
 LABEL_STUDIO_CONFIG = """<View>
   <Header value="$question"/>
@@ -36,6 +38,9 @@ LABEL_STUDIO_CONFIG = """<View>
 """
 """The labelling interface of a Label Studio project that takes the exported tasks."""
 
+LABEL_STUDIO_IMAGES = LABEL_STUDIO_CONFIG.replace("  <Choices", '  <Image name="image" value="$image"/>\n  <Choices', 1)
+"""The same where rows have pictures."""
+
 _MAX_FILE = 2**30
 _PRODIGY_ANSWERS = {"accept": "right", "reject": "wrong", "ignore": "unsure"}
 
@@ -46,6 +51,7 @@ def export_suspects(
     to: str,
     *,
     n_suspects: int | None = None,
+    table: Any = None,
     force: bool = False,
 ) -> int:
     """Write the most suspicious labels as tasks of an annotation tool and return how many there are.
@@ -60,6 +66,9 @@ def export_suspects(
     n_suspects : int, optional
         How many, most suspicious first; by default all judged candidates that are more likely wrong than right, or the
         1,000 most suspicious ones if these are fewer.
+    table : Table, optional
+        From `pmlkit.open_table`: its image files are shown instead of the small pictures of the result. Pictures travel
+        in the tasks, at most 400 pixels wide and high; not to ``huggingface``.
     force : bool, default=False
         Replace a file that is there already.
 
@@ -83,25 +92,33 @@ def export_suspects(
     if n_suspects is None:
         n_suspects = max(1000, int((result.doubt[result.order] > 0.5).sum()))
     cells = result.order[:n_suspects]
-    data = EXPORTS[to](list(_tasks(result, cells)))
+    data = EXPORTS[to](list(_tasks(result, cells, Cards(result, table=table))))
     with replacing(target) as stream:
         stream.write(data)
     return len(cells)
 
 
-def _tasks(result: "CleaningResult", cells: Any) -> Iterator[dict[str, Any]]:
+def _tasks(result: "CleaningResult", cells: Any, cards: Cards) -> Iterator[dict[str, Any]]:
     table = fingerprint(result.X, result.Y, result.label_names)
     for rank, cell in enumerate(np.asarray(cells).tolist(), start=1):
         row, label = int(result.rows[cell]), result.label_names[int(result.Y.indices[cell])]
         own = result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]
         name = str(row) if result.row_names is None else str(result.row_names[row])
-        is_text = result.media is not None and not isinstance(result.media, np.ndarray)
+        shown = {"image": _as_address(*cards.picture(row, is_small=True))} if cards.has_pictures else {}
         yield {
             "row": row, "id": name, "label": label, "labels": [result.label_names[k] for k in own.tolist()],
-            "text": str(result.media[row]) if is_text and result.media is not None else f"row {name}",
+            "text": f"row {name}" if cards.texts is None else str(cards.texts[row]), **shown,
             "rank": rank, "doubt": round(float(result.doubt[cell]), 6), "table": table,
             "question": f"Is the label {label!r} right for row {name}?",
         }  # fmt: skip
+
+
+def _as_address(data: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+def _image(task: dict[str, Any]) -> dict[str, str]:
+    return {"image": task["image"]} if "image" in task else {}
 
 
 def _label_studio(tasks: list[dict[str, Any]]) -> bytes:
@@ -133,7 +150,7 @@ def _argilla(tasks: list[dict[str, Any]]) -> bytes:
         [
             {
                 "id": f"{task['table']}-{task['row']}-{task['rank']}",
-                "fields": {"text": task["text"], "question": task["question"]},
+                "fields": {"text": task["text"], "question": task["question"], **_image(task)},
                 "metadata": {name: task[name] for name in ("row", "id", "label", "rank", "doubt", "table")},
                 "suggestions": {"answer": {"value": _guess(task), "score": task["doubt"], "agent": "pmlkit"}},
                 "responses": {},
@@ -148,6 +165,7 @@ def _prodigy(tasks: list[dict[str, Any]]) -> bytes:
     lines = [
         {
             "text": task["text"],
+            **_image(task),
             "label": task["label"],
             "meta": {name: task[name] for name in ("row", "id", "rank", "doubt", "table")},
         }
@@ -162,7 +180,7 @@ def _huggingface(tasks: list[dict[str, Any]]) -> bytes:
     import pandas as pd
 
     stream = io.BytesIO()
-    pd.DataFrame(tasks).to_parquet(stream, index=False)
+    pd.DataFrame(tasks).drop(columns="image", errors="ignore").to_parquet(stream, index=False)
     return stream.getvalue()
 
 

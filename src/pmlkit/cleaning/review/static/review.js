@@ -107,7 +107,7 @@ function showContent(box, content) {
 
 function features(rows) {
   return make("dl", { className: "features" }, ...rows.map(([name, value, side]) => (
-    make("div", side ? { className: side, title: `speaks ${side} the label` } : {}, make("dt", { title: name }, name),
+    make("div", side ? { className: side, title: `speaks ${side} the label` } : { className: value.length > 30 ? "long" : "" }, make("dt", { title: name }, name),
       make("dd", {}, value, side ? make("span", { className: "visually-hidden" }, ` (${side})`) : null)))));
 }
 
