@@ -57,6 +57,7 @@ TESTS ?= tests/metrics tests/numerics tests/data tests/methods/test_contract.py 
          tests/cleaning/test_cleaning.py tests/bench/test_plan.py tests/bench/test_evaluation.py \
          tests/bench/test_store.py tests/review/test_store.py tests/cli/test_clean.py
 JOBS ?= 2
+export UV_SYSTEM_CERTS ?= true
 test-oldest test-newest: test-%:
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check uv
