@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import row_norms
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._random import generator
@@ -94,7 +95,7 @@ def enhance_labels(X: Features, Y: CSR, own: float, far: float, margin: float) -
 def _distances(X: Features, compared: IntArray) -> Iterator[tuple[slice, FloatArray]]:
     """Yield blocks of rows with their distances to the compared rows; infinite to the row itself."""
     others = X[compared]
-    squares = _squares(X)
+    squares = row_norms(X, squared=True)
     step = max(1, _BLOCK_CELLS // len(compared))
     for first in range(0, X.shape[0], step):
         rows = slice(first, min(first + step, X.shape[0]))
@@ -102,10 +103,6 @@ def _distances(X: Features, compared: IntArray) -> Iterator[tuple[slice, FloatAr
         distance = np.sqrt(np.maximum(distance, 0.0))
         distance[compared[None, :] == np.arange(rows.start, rows.stop)[:, None]] = np.inf
         yield rows, distance
-
-
-def _squares(X: Features) -> FloatArray:
-    return np.asarray((X.multiply(X) if hasattr(X, "multiply") else X * X).sum(axis=1), dtype=np.float64).ravel()
 
 
 def label_laplacian(J: FloatArray) -> FloatArray:
