@@ -1,6 +1,7 @@
 """Shared fixtures: the stored reference problem and the benchmark data sets."""
 
 import os
+import random
 import signal
 import threading
 from pathlib import Path
@@ -16,6 +17,23 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ORACLE = Path(__file__).parent / "oracle"
+
+
+def pytest_addoption(parser):
+    """Add ``--shuffle SEED``: files in random order, and the tests of a file."""
+    parser.addoption("--shuffle", metavar="SEED", help="run files, and the tests within a file, in random order")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Put the tests in the order that the seed gives, the same in every worker."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        keys = {item: (_drawn(seed, item.nodeid.partition("::")[0]), _drawn(seed, item.nodeid)) for item in items}
+        items.sort(key=keys.__getitem__)
+
+
+def _drawn(seed, name):
+    return random.Random(f"{seed} {name}").random()
 
 
 def load_oracle(name):
