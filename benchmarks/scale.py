@@ -5,6 +5,7 @@
     python benchmarks/scale.py speed --rows 2000000
     python benchmarks/scale.py linear --rows 100000 300000 1000000
     python benchmarks/scale.py medium --rows 1000000 --labels 50
+    python benchmarks/scale.py unlabelled --splits 5
 
 Each prints what was measured beside what is aimed at. Workers are processes with one thread each, linear algebra has
 one thread (set OMP_NUM_THREADS=1), and ratios are of one run. Rows are made by the workers, block by block.
@@ -29,7 +30,8 @@ from scipy import sparse
 from _common import load, noisy_split
 from pmlkit import ClearPML
 from pmlkit.blocks import RowBlocks
-from pmlkit.data import load_digit_strips, make_pml
+from pmlkit.data import PMLDataset, add_noise, load_digit_strips, make_pml
+from pmlkit.metrics import average_precision
 
 WORDS = 20  # per row
 REUSE_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "268435456"}  # see docs/scaling.md
@@ -210,11 +212,55 @@ def medium(args: argparse.Namespace) -> None:
     )
 
 
+UNLABELLED_SETS = ("digit strips", "make_pml", "scene", "yeast", "tmc2007_500", "corel16k001", "slashdot")
+
+
+def few_labels(name: str) -> PMLDataset | None:
+    """Return a data set from which labelled, unlabelled and test rows are drawn."""
+    if name == "digit strips":
+        return load_digit_strips(5000, random_state=0)
+    return make_pml(5000, n_features=40, n_labels=8, random_state=0) if name == "make_pml" else load(name)
+
+
+def unlabelled(args: argparse.Namespace) -> None:
+    """Compare fits to few labelled rows with fits to the same and many unlabelled rows, given as blocks."""
+    for name in args.sets:
+        if (data := few_labels(name)) is None:
+            continue
+        is_clean = not (data.truth != data.Y).nnz
+        for n_labelled in args.labelled:
+            found: dict[int, list[float]] = {times: [] for times in args.times}
+            for seed in range(args.splits):
+                rows = np.random.default_rng(seed).permutation(data.n_samples)
+                test, given, others = np.split(rows, [data.n_samples // 5, data.n_samples // 5 + n_labelled])
+                Y = data.Y[given] if not is_clean else add_noise(data.truth[given], 0.5, random_state=seed)
+                for times in args.times:
+                    some = others[: times * n_labelled]
+                    blocks = [given, *np.array_split(some, max(1, len(some) // 1000))] if times else [given]
+                    labels = [Y, *(sparse.csr_array((len(part), Y.shape[1])) for part in blocks[1:])]
+                    fitted = ClearPML(empty_rows="unlabelled").fit(RowBlocks([data.X[part] for part in blocks], labels))
+                    found[times].append(average_precision(data.truth[test], fitted.decision_function(data.X[test])))
+            gains = np.array(found[args.times[-1]]) - found[args.times[0]]
+            print(
+                f"  {name}, {n_labelled} labelled, average precision with "
+                + ", ".join(f"{times}: {np.mean(values):.3f}" for times, values in found.items())
+                + f" unlabelled rows each; {(gains > 0).sum()} of {len(gains)} splits gain",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Parse the command line and run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for function, n_rows in ((same, None), (memory, None), (speed, 200_000), (linear, None), (medium, 100_000)):
+    for function, n_rows in (
+        (same, None),
+        (memory, None),
+        (speed, 200_000),
+        (linear, None),
+        (medium, 100_000),
+        (unlabelled, None),
+    ):
         command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
         command.add_argument("--words", type=int, default=1000, help="features (default: 1000)")
@@ -228,6 +274,13 @@ def main() -> None:
             command.add_argument("--rows", type=int, help="rows (default: three times the workers' memory)")
             command.add_argument("--limit", default="600MB", help="memory of each of the two workers (default: 600MB)")
             command.add_argument("--landmarks", type=int, default=100, help="(default: 100)")
+        if function is unlabelled:
+            command.add_argument("--sets", nargs="+", default=UNLABELLED_SETS, choices=UNLABELLED_SETS)
+            command.add_argument("--labelled", type=int, nargs="+", default=[10, 30, 100])
+            command.add_argument(
+                "--times", type=int, nargs="+", default=[0, 10, 100], help="unlabelled rows per labelled"
+            )
+            command.add_argument("--splits", type=int, default=5)
         if function is linear:
             command.add_argument("--rows", type=int, nargs="+", default=[50_000, 100_000, 200_000])
             command.add_argument("--landmarks", type=int, default=100, help="the same for all sizes (default: 100)")

@@ -5,12 +5,13 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce as fold
 from pathlib import Path
 from typing import Any
 
 from pmlkit._optional import optional_import
-from pmlkit.blocks.engine import Deferred, Engine, Held, State
+from pmlkit.blocks.engine import Call, Engine, Held, State
 from pmlkit.blocks.packed import n_bytes
 
 __all__ = ["ClusterError", "DaskEngine", "current_client"]
@@ -99,30 +100,16 @@ class DaskEngine(Engine):
         delayed = optional_import("dask").delayed
         return [delayed(self._part(state, place)) for place in range(self.n_blocks)]
 
-    def _map(self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool) -> State:
+    def _map(self, call: Call, keep: bool) -> State:
         if keep:
-            return State(self, self._submitted(function, states, shared, range(self.n_blocks)))
-        deferred = Deferred(function, states, self._common(shared), keep=self._replaying)
-        return State(self, [deferred] * self.n_blocks)
+            return State(self, self._submitted(call, range(self.n_blocks)))
+        return State(self, [replace(call, shared=self._common(call.shared))] * self.n_blocks)
 
-    def _reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-        places: Sequence[int],
-    ) -> Any:
-        return self._combined(self._submitted(function, states, shared, places), combine)
+    def _reduce(self, call: Call, combine: Callable[[Any, Any], Any], places: Sequence[int]) -> Any:
+        return self._combined(self._submitted(call, places), combine)
 
-    def _map_reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-    ) -> tuple[State, Any]:
-        pairs = self._submitted(function, states, shared, range(self.n_blocks))
+    def _map_reduce(self, call: Call, combine: Callable[[Any, Any], Any]) -> tuple[State, Any]:
+        pairs = self._submitted(call, range(self.n_blocks))
         with self._one_sentence():
             values = [self.client.submit(_item, pair, 0, pure=False) for pair in pairs]
             summands = [self.client.submit(_item, pair, 1, pure=False) for pair in pairs]
@@ -140,27 +127,25 @@ class DaskEngine(Engine):
                 ]
             return futures[0].result() if futures else None
 
-    def _submitted(
-        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], places: Sequence[int]
-    ) -> list[Any]:
-        call = optional_import("dask").delayed(function, pure=False, traverse=False)
-        common = self._common(shared)
+    def _submitted(self, call: Call, places: Sequence[int]) -> list[Any]:
+        call = replace(call, shared=self._common(call.shared))
         with self._one_sentence():
-            return list(
-                self.client.compute([call(*(self._part(state, i) for state in states), **common) for i in places])
-            )
+            return list(self.client.compute([self._task(call, place) for place in places]))
+
+    def _task(self, call: Call, place: int) -> Any:
+        # New keys each time: Dask would not know which of two graphs a key belongs to.
+        function = optional_import("dask").delayed(call.function, pure=False, traverse=False)
+        return function(*(self._part(state, place) for state in call.states), **call.shared)
 
     def _part(self, state: State, place: int) -> Any:
         """Return the value of a block as a task takes it: a future, a delayed object, or a small value itself."""
         part = state.parts[place]
-        if not isinstance(part, Deferred):
+        if not isinstance(part, Call):
             return part.value if isinstance(part, Held) else part
-        if part.keep:
-            state.parts = self._submitted(part.function, part.states, part.shared, range(self.n_blocks))
+        if part.kept_later:
+            state.parts = self._submitted(part, range(self.n_blocks))
             return state.parts[place]
-        # New keys each time: Dask would not know which of two graphs a key belongs to.
-        call = optional_import("dask").delayed(part.function, pure=False, traverse=False)
-        return call(*(self._part(other, place) for other in part.states), **part.shared)
+        return self._task(part, place)
 
     def _common(self, shared: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
 
-__all__ = ["Deferred", "Engine", "Held", "LocalEngine", "State", "add"]
+__all__ = ["Call", "Engine", "Held", "LocalEngine", "State", "add"]
 
 
 def add(first: Any, second: Any) -> Any:
@@ -111,7 +112,7 @@ class Engine(ABC):
         **shared : object
             Small values that every block needs.
         """
-        return self._map(function, states, shared, keep and not self._replaying)
+        return self._map(Call(function, states, shared, kept_later=self._replaying), keep and not self._replaying)
 
     def reduce(
         self,
@@ -137,15 +138,16 @@ class Engine(ABC):
         if self._replaying:
             return self._journal.next()  # type: ignore[union-attr]
         places = range(self.n_blocks) if only is None else only
-        return self._stored(self._reduce(function, states, shared, combine, places))
+        return self._stored(self._reduce(Call(function, states, shared), combine, places))
 
     def map_reduce(
         self, function: Callable[..., Any], *states: State, combine: Callable[[Any, Any], Any] = add, **shared: Any
     ) -> tuple[State, Any]:
         """Apply a function that returns two values: the first stays with the block, the second ones are combined."""
         if self._replaying:
-            return self._map(_first_of, states, {"_function": function, **shared}, False), self._journal.next()  # type: ignore[union-attr]
-        state, total = self._map_reduce(function, states, shared, combine)
+            call = Call(_first_of, states, {"_function": function, **shared}, kept_later=True)
+            return self._map(call, False), self._journal.next()  # type: ignore[union-attr]
+        state, total = self._map_reduce(Call(function, states, shared), combine)
         return state, self._stored(total)
 
     def of(self, values: Sequence[Any]) -> State:
@@ -180,28 +182,13 @@ class Engine(ABC):
         """Return the value of one block."""
 
     @abstractmethod
-    def _map(
-        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool
-    ) -> State: ...
+    def _map(self, call: "Call", keep: bool) -> State: ...
 
     @abstractmethod
-    def _reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-        places: Sequence[int],
-    ) -> Any: ...
+    def _reduce(self, call: "Call", combine: Callable[[Any, Any], Any], places: Sequence[int]) -> Any: ...
 
     @abstractmethod
-    def _map_reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-    ) -> tuple[State, Any]: ...
+    def _map_reduce(self, call: "Call", combine: Callable[[Any, Any], Any]) -> tuple[State, Any]: ...
 
 
 class LocalEngine(Engine):
@@ -240,44 +227,31 @@ class LocalEngine(Engine):
     def load(self, state: State, place: int) -> Any:
         """Return the value of one block."""
         part = state.parts[place]
-        if not isinstance(part, Deferred):
+        if not isinstance(part, Call):
             return part.load()
-        value = part.function(*(self.load(other, place) for other in part.states), **part.shared)
-        if part.keep:
+        value = self._value(part, place)
+        if part.kept_later:
             state.parts[place] = self._kept(value)
         return value
 
-    def _map(self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], keep: bool) -> State:
-        deferred = Deferred(function, states, shared, keep=self._replaying)
-        state = State(self, [deferred] * self.n_blocks)
-        if keep:
-            state.parts = [self._kept(self.load(state, place)) for place in range(self.n_blocks)]
-        return state
+    def _value(self, call: "Call", place: int) -> Any:
+        return call.function(*(self.load(state, place) for state in call.states), **call.shared)
 
-    def _reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-        places: Sequence[int],
-    ) -> Any:
+    def _map(self, call: "Call", keep: bool) -> State:
+        parts = [self._kept(self._value(call, place)) if keep else call for place in range(self.n_blocks)]
+        return State(self, parts)
+
+    def _reduce(self, call: "Call", combine: Callable[[Any, Any], Any], places: Sequence[int]) -> Any:
         total = None
         for place in places:
-            value = function(*(self.load(state, place) for state in states), **shared)
+            value = self._value(call, place)
             total = value if total is None else combine(total, value)
         return total
 
-    def _map_reduce(
-        self,
-        function: Callable[..., Any],
-        states: Sequence[State],
-        shared: dict[str, Any],
-        combine: Callable[[Any, Any], Any],
-    ) -> tuple[State, Any]:
+    def _map_reduce(self, call: "Call", combine: Callable[[Any, Any], Any]) -> tuple[State, Any]:
         total, parts = None, []
         for place in range(self.n_blocks):
-            value, summand = function(*(self.load(state, place) for state in states), **shared)
+            value, summand = self._value(call, place)
             parts.append(self._kept(value))
             total = summand if total is None else combine(total, summand)
         return State(self, parts), total
@@ -311,13 +285,14 @@ class Held:
         return self.value
 
 
-class Deferred:
-    """A value that is computed when it is asked for; kept then, if `keep` says so."""
+@dataclass(frozen=True)
+class Call:
+    """A function of the blocks' values, as one is asked for; `kept_later`: the value is kept once it was computed."""
 
-    def __init__(
-        self, function: Callable[..., Any], states: Sequence[State], shared: dict[str, Any], *, keep: bool
-    ) -> None:
-        self.function, self.states, self.shared, self.keep = function, states, shared, keep
+    function: Callable[..., Any]
+    states: Sequence[State]
+    shared: dict[str, Any]
+    kept_later: bool = False
 
 
 def _first_of(*values: Any, _function: Callable[..., Any], **shared: Any) -> Any:

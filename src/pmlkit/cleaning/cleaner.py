@@ -24,7 +24,8 @@ from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evi
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
 from pmlkit.methods import labels, make_classifier
-from pmlkit.methods.base import BasePML, model_file_state
+from pmlkit.methods.base import BasePML
+from pmlkit.methods.model_file import model_file_state
 
 __all__ = ["LabelCleaner", "clean"]
 

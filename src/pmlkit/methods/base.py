@@ -4,12 +4,9 @@ A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and
 functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
 """
 
-import copy
 import logging
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,89 +18,26 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
 from pmlkit._threads import one_blas_thread
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._warnings import one_of_each_warning
-from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
+from pmlkit.blocks import RowBlocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
 from pmlkit.methods.calibration import calibrated, fit_curve
-from pmlkit.methods.in_blocks import LearnedBlocks
+from pmlkit.methods.learned import Learned, LearnedBlocks
 from pmlkit.methods.model_card import card_text, training_record
+from pmlkit.methods.model_file import estimator_state
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
-__all__ = [
-    "BasePML",
-    "Learned",
-    "LearnedBlocks",
-    "labelled_rows",
-    "model_file_state",
-    "writing_model_file",
-]
+__all__ = ["BasePML", "Learned", "LearnedBlocks", "labelled_rows"]
 
 logger = logging.getLogger(__name__)
-
-writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
-"""True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
-
-_NOT_IN_MODEL_FILES = ("out_of_fold_scores_", "_index", "_skl_callbacks")
-
-_SINGLE_PRECISION = {"coef_", "coef_factors_", "dual_coef_"}
-_LARGE_MATRIX = 250_000
-"""Cells beyond which coefficients are written to model files in single precision."""
 
 _TOP_CELLS = 16_000_000
 """Scores that are in memory at a time while the best labels are sought."""
 
-_MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
-"""From so many rows on, or so large a smaller side of X, products are large enough for several threads."""
-
-
-def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
-    """Return the state of an estimator, for a model file without the attributes that only training needs."""
-    return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
-
-
-def _shortened(value: Any) -> Any:
-    """Return large matrices of numbers in single precision."""
-    if isinstance(value, tuple):
-        return tuple(_shortened(part) for part in value)
-    large = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > _LARGE_MATRIX
-    return value.astype(np.float32) if large else value
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What a method's ``_fit`` hands back.
-
-    Attributes
-    ----------
-    confidence : array aligned with ``Y.data``
-        How likely each candidate is true, in [0, 1].
-    scores : array of shape (n_samples, n_labels)
-        Scores of the training rows, made without the row's own labels where the method can;
-        the threshold is chosen on them.
-    objective : array, optional
-        The trace of what the method minimises.
-    n_iter : int, optional
-        How many iterations it took.
-    rows : array, optional
-        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.base import Learned
-    >>> learned = Learned(confidence=np.array([0.9, 0.2]), scores=np.array([[0.8, 0.3]]))
-    >>> learned.n_iter is None
-    True
-    """
-
-    confidence: FloatArray
-    scores: FloatArray
-    objective: FloatArray | None = None
-    n_iter: int | None = None
-    rows: IntArray | None = None
-    sample: tuple[FloatArray, CSR, FloatArray] | None = None
+_LARGE_SIDE = 4_000
+"""Smaller side of X from which products are large enough for several threads, whatever the number of rows."""
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -201,7 +135,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
         if holds_blocks(X):
-            self._fit_row_blocks(X, y, sample_weight, verified)
+            in_blocks.fit(self, X, y, sample_weight, verified)
             return
         table = X if y is None and is_table(X) else None
         if table is not None:
@@ -227,7 +161,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
             options["sample_weight"] = weight[used]
-        small = X.shape[0] < _MANY_ROWS and min(X.shape) < _LARGE_SIDE
+        small = X.shape[0] < in_blocks.MANY_ROWS and min(X.shape) < _LARGE_SIDE
         with one_blas_thread(when=small and self._many_small_products):
             learned = self._fit(X, Y_used, progress, **options)
         progress.close()
@@ -265,44 +199,6 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
         self._keep_trace(learned)
 
-    def _fit_row_blocks(self, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
-        """Fit to rows in blocks: what is known of the rows stays in the blocks."""
-        if not self._fits_blocks:
-            raise ValueError(
-                f"{type(self).__name__} learns from data in memory only, not from blocks: compute X and y first."
-            )
-        if sample_weight is not None:
-            raise ValueError("sample_weight is not supported for data in blocks: leave it out.")
-        rows = as_row_blocks(X, y)
-        if rows.Y is None:
-            raise ValueError("y must be given: the candidates to learn from.")
-        if rows.n_labels < 2:
-            raise ValueError("Data in blocks needs at least two labels: a single label is learned in memory.")
-        self.n_features_in_ = rows.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if rows.names_in is not None:
-            self.feature_names_in_ = np.asarray(rows.names_in, dtype=object)
-        self._paired = False
-        progress = Progress(self, self._n_tasks(sparse.csr_array((0, rows.n_labels))), rows, None)
-        options: dict[str, Any] = {} if verified is None else {"verified": verified}
-        with one_blas_thread(when=self._many_small_products and rows.n_rows < _MANY_ROWS):
-            learned = self._fit_blocks(rows, progress, **options)
-        progress.close()
-        self.classes_ = np.arange(rows.n_labels)
-        self.label_names_ = np.asarray(rows.label_names, dtype=object)
-        self.__dict__.pop("table_reader_", None)
-        self._label_format = asdict(rows.label_format)
-        state = rows.engine.map(in_blocks.confidence, rows.Y, learned.confidence, keep=False)
-        self.label_confidence_ = rows.as_array(state, width=rows.n_labels, dtype=np.float64, is_sparse=True)
-        self._fit_rule(learned.sample, None)
-        if self._cross_fits:
-            self.out_of_fold_scores_ = rows.lazy(
-                in_blocks.single_precision, learned.scores, width=rows.n_labels, dtype=np.float32
-            )
-        self.training_record_ = training_record(learned.sample[1], learned.sample[0] if self._cross_fits else None)
-        self._keep_trace(learned)
-        rows.engine.finish()
-
     def _fit_rule(self, sample: tuple[FloatArray, CSR, FloatArray], weight: FloatArray | None) -> None:
         """Fit the threshold and the curve of probabilities to scores, candidates and confidences of training rows."""
         natural_cut = 0.0 if self._paired else self._natural_cut
@@ -318,15 +214,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        in_memory = sparse.issparse(state.get("label_confidence_"))
-        state = model_file_state(
-            state, _NOT_IN_MODEL_FILES if in_memory else (*_NOT_IN_MODEL_FILES, "label_confidence_")
-        )
-        if writing_model_file.get():
-            for name in _SINGLE_PRECISION & state.keys():
-                state[name] = _shortened(state[name])
-        return state
+        return estimator_state(super().__getstate__())
 
     def decision_function(self, X: Any) -> Any:
         """Score every label for every row; higher means more likely.
@@ -343,7 +231,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return self._of_blocks(X, in_blocks.decision, len(self.label_names_))
+            return in_blocks.answers(self, X, in_blocks.decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
 
@@ -367,7 +255,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return self._of_blocks(X, in_blocks.probability, len(self.label_names_))
+            return in_blocks.answers(self, X, in_blocks.probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
             return np.hstack([1.0 - scores, scores])
@@ -388,7 +276,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return self._of_blocks(X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
+            return in_blocks.answers(self, X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
         scores = self._scores_checked(X)
         rule = self._rule()
         if self._is_binary:
@@ -421,8 +309,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
         if holds_blocks(X):
-            best = self._of_blocks(X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
-            return best, self._of_blocks(X, in_blocks.top, int(k), k=int(k), part=1)
+            best = in_blocks.answers(self, X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
+            return best, in_blocks.answers(self, X, in_blocks.top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
         step = max(1, _TOP_CELLS // n_labels)
         parts = [
@@ -470,20 +358,6 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
         return _difference(scores) if self._paired else scores
-
-    def _of_blocks(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
-        """Return an answer for rows in blocks: computed block by block when it is asked for."""
-        if self._is_binary:
-            raise ValueError("The model was fitted on a 1-D y: compute X first, blocks need several labels.")
-        rows = as_row_blocks(X)
-        if rows.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.n_features} features, but {type(self).__name__} expects {self.n_features_in_}."
-            )
-        model = copy.copy(self)
-        for name in ("label_confidence_", *_NOT_IN_MODEL_FILES):
-            model.__dict__.pop(name, None)
-        return rows.lazy(function, rows.X, width=width, dtype=dtype, model=rows.engine.share(model), **options)
 
     def _rule(self) -> LabelRule:
         return LabelRule(self.threshold_weights_, self.threshold_offset_, self._at_least_one)

@@ -1,50 +1,75 @@
-"""Fits to rows in blocks: what a method hands back, and a fitted model's answers for one block."""
+"""Rows in blocks: the fit of a model, and its answers, computed block by block when they are asked for."""
 
-from dataclasses import dataclass
+import copy
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
-from pmlkit.blocks import State
+from pmlkit.blocks import as_row_blocks
 from pmlkit.methods.calibration import calibrated
+from pmlkit.methods.model_card import training_record
+from pmlkit.methods.model_file import ONLY_FOR_TRAINING
+from pmlkit.methods.progress import Progress
 
-__all__ = [
-    "LearnedBlocks",
-    "best_labels",
-    "confidence",
-    "decision",
-    "label_set",
-    "probability",
-    "single_precision",
-    "top",
-]
+__all__ = ["MANY_ROWS", "answers", "best_labels", "decision", "fit", "label_set", "probability", "top"]
+
+MANY_ROWS = 20_000
+"""Rows from which products are large enough for several threads."""
 
 
-@dataclass(frozen=True)
-class LearnedBlocks:
-    """What a method's ``_fit_blocks`` hands back.
+def fit(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
+    """Fit a method to rows in blocks: what is known of the rows stays in the blocks."""
+    name = type(model).__name__
+    if not model._fits_blocks:
+        raise ValueError(f"{name} learns from data in memory only, not from blocks: compute X and y first.")
+    if sample_weight is not None:
+        raise ValueError("sample_weight is not supported for data in blocks: leave it out.")
+    rows = as_row_blocks(X, y)
+    if rows.Y is None:
+        raise ValueError("y must be given: the candidates to learn from.")
+    if rows.n_labels < 2:
+        raise ValueError("Data in blocks needs at least two labels: a single label is learned in memory.")
+    model.n_features_in_ = rows.n_features
+    model.__dict__.pop("feature_names_in_", None)
+    if rows.names_in is not None:
+        model.feature_names_in_ = np.asarray(rows.names_in, dtype=object)
+    model._paired = False
+    progress = Progress(model, model._n_tasks(sparse.csr_array((0, rows.n_labels))), rows, None)
+    options: dict[str, Any] = {} if verified is None else {"verified": verified}
+    with one_blas_thread(when=model._many_small_products and rows.n_rows < MANY_ROWS):
+        learned = model._fit_blocks(rows, progress, **options)
+    progress.close()
+    model.classes_ = np.arange(rows.n_labels)
+    model.label_names_ = np.asarray(rows.label_names, dtype=object)
+    model.__dict__.pop("table_reader_", None)
+    model._label_format = asdict(rows.label_format)
+    state = rows.engine.map(_confidence, rows.Y, learned.confidence, keep=False)
+    model.label_confidence_ = rows.as_array(state, width=rows.n_labels, dtype=np.float64, is_sparse=True)
+    model._fit_rule(learned.sample, None)
+    if model._cross_fits:
+        model.out_of_fold_scores_ = rows.lazy(_single_precision, learned.scores, width=rows.n_labels, dtype=np.float32)
+    model.training_record_ = training_record(learned.sample[1], learned.sample[0] if model._cross_fits else None)
+    model._keep_trace(learned)
+    rows.engine.finish()
 
-    Attributes
-    ----------
-    confidence : State
-        Of each block: how likely each candidate is true, aligned with its ``Y.data``.
-    scores : State
-        Of each block: scores of its rows, made without the row's own labels where the method can; NaN in rows without
-        candidates. Not kept, but computed when asked for.
-    sample : tuple of array, CSR array and array
-        Scores, candidates and confidences (aligned with the candidates) of a sample of rows with candidates, the
-        same for all layouts of the blocks: thresholds are chosen on it.
-    objective, n_iter : optional
-        As in `Learned`.
-    """
 
-    confidence: State
-    scores: State
-    sample: tuple[FloatArray, CSR, FloatArray]
-    objective: FloatArray | None = None
-    n_iter: int | None = None
+def answers(model: Any, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
+    """Return a model's answer for rows in blocks: computed block by block when it is asked for."""
+    if model._is_binary:
+        raise ValueError("The model was fitted on a 1-D y: compute X first, blocks need several labels.")
+    rows = as_row_blocks(X)
+    if rows.n_features != model.n_features_in_:
+        raise ValueError(
+            f"X has {rows.n_features} features, but {type(model).__name__} expects {model.n_features_in_}."
+        )
+    model = copy.copy(model)
+    for name in ("label_confidence_", *ONLY_FOR_TRAINING):
+        model.__dict__.pop(name, None)
+    return rows.lazy(function, rows.X, width=width, dtype=dtype, model=rows.engine.share(model), **options)
 
 
 def decision(X: Features, *, model: Any) -> FloatArray:
@@ -68,12 +93,12 @@ def top(X: Features, *, model: Any, k: int, part: int) -> Any:
     return best_labels(model._own_scores(X), k)[part]
 
 
-def confidence(Y: CSR, confidence: FloatArray) -> CSR:
+def _confidence(Y: CSR, confidence: FloatArray) -> CSR:
     """Return a block's confidences in the pattern of its candidates."""
     return sparse.csr_array((np.clip(confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
 
 
-def single_precision(scores: FloatArray) -> FloatArray:
+def _single_precision(scores: FloatArray) -> FloatArray:
     """Return scores as they are kept."""
     return scores.astype(np.float32)
 

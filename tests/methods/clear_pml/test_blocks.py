@@ -148,7 +148,7 @@ def test_an_interrupted_fit_resumes(tmp_path):
     reduce, calls = data.engine._reduce, []
 
     def stops(*arguments):
-        calls.append(arguments[0].__name__)
+        calls.append(arguments[0].function)
         if len(calls) > 12:
             raise Stopped
         return reduce(*arguments)
@@ -184,3 +184,12 @@ def test_the_shift_is_that_of_all_values_at_once(wanted):
     state = engine.of([values[:10], values[10:200], values[200:]])
     found = shifted(values, shift=rescaling_shift(engine, state, wanted))
     np.testing.assert_allclose(found, rescale_to_sum(values, wanted), atol=1e-7)
+
+
+def test_a_block_without_any_candidate_holds_unlabelled_rows():
+    Y = STRIPS.Y.toarray().copy()
+    Y[:100] = 0
+    cuts = [slice(0, 100), slice(100, None)]
+    params = {"empty_rows": "unlabelled"}
+    model = ClearPML(**params).fit(RowBlocks([STRIPS.X[cut] for cut in cuts], [Y[cut] for cut in cuts]))
+    assert_same(ClearPML(**params).fit(STRIPS.X, Y), model, STRIPS.X)

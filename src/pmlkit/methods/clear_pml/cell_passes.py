@@ -85,7 +85,7 @@ def chance_values(*scored: Any, rows: Any, weights: Any, calibration: ScoreCalib
     """Return the probabilities of being true, by those of being a candidate."""
     cells = scored[2]
     parts = [cells.at(true_probabilities(p, floor), some) for some, p in _over(scored, rows, weights, calibration)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    return _joined(parts)
 
 
 def refined_values(
@@ -94,7 +94,7 @@ def refined_values(
     """Return the confidences by an evidence of earlier confidences."""
     cells = scored[2]
     parts = [cells.at(_inside(p), some) for some, p in _over(scored, rows, weights, calibration)]
-    return confidence_values(cells, np.concatenate(parts), noise=noise, competition=competition)
+    return confidence_values(cells, _joined(parts), noise=noise, competition=competition)
 
 
 def corrected_probabilities(
@@ -108,8 +108,7 @@ def corrected_probabilities(
 
 def corrected_values(*scored: Any, **how: Any) -> FloatArray:
     """Return the probabilities of being true after the correction by label correlations."""
-    parts = [scored[2].at(_inside(p), some) for some, p in corrected_probabilities(*scored, **how)]
-    return np.concatenate(parts)
+    return _joined([scored[2].at(_inside(p), some) for some, p in corrected_probabilities(*scored, **how)])
 
 
 def out_of_fold_scores(*scored: Any, **how: Any) -> FloatArray:
@@ -267,6 +266,11 @@ def blended_target(is_candidate: BoolArray, confidence: FloatArray) -> FloatArra
 def as_log_odds(probability: FloatArray) -> FloatArray:
     """Return the log odds of probabilities, away from zero and one."""
     return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
+
+
+def _joined(parts: list[FloatArray]) -> FloatArray:
+    """Return the parts of a block one after the other; a block without candidates has none."""
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _inside(probability: FloatArray) -> FloatArray:
