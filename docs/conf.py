@@ -53,6 +53,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pmlkit"
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "start": []}
 html_theme_options = {
     "logo": {"text": "pmlkit"},
@@ -78,7 +79,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "min_reported_time": 0,
+    "write_computation_times": False,
     "matplotlib_animations": False,
 }
 warnings.simplefilter("ignore", PMLWarning)

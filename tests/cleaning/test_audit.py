@@ -48,6 +48,14 @@ def test_an_audit_certifies_what_is_wrong(found, finished):
     assert not finished.removed[finished.verdict == RIGHT].any()
 
 
+def test_cleaned_labels_lack_what_is_removed(found, finished):
+    result, _ = found
+    kept = finished.cleaned()
+    assert type(kept) is type(load_digit_strips(10).Y)
+    assert (kept.toarray()[result.rows, result.Y.indices] == ~finished.removed).all()
+    assert kept.sum() == (~finished.removed).sum()
+
+
 def test_estimates_hold_what_is_true(found, finished):
     result, wrong = found
     rate, left, top = finished.noise_rate_, finished.left_, finished.expected_precision(0.1)

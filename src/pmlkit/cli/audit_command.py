@@ -97,7 +97,7 @@ def audit(
     _ask(asked, lambda: _save(asked, answers, state), who or _user(), getattr(table, "feature_names", None))
     _save(asked, answers, state)
     if output is not None:
-        write_labels(table, output, _without(result, asked))
+        write_labels(table, output, asked.cleaned())
     _finish(asked, answers, output, common)
 
 
@@ -128,13 +128,6 @@ def _user() -> str:
     with contextlib.suppress(Exception):
         return getpass.getuser()
     return ""
-
-
-def _without(result: "CleaningResult", audit: "Audit") -> Any:
-    from pmlkit._arrays import without_cells
-    from pmlkit._labels import in_format
-
-    return in_format(without_cells(result.Y, audit.removed), result.given, result.label_names)
 
 
 def _show(card: RenderableType) -> None:

@@ -24,9 +24,10 @@ may be answered again; ``settle="latest"`` or ``"majority"`` says what counts; `
 ``audit.removed``) and ``audit.answer_error_`` are `Estimate` (float with low and high; 90 %). ``audit.certificate`` is
 None or a `Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
 ``.n_answers``; ``str()`` is the promise). ``audit.removed`` (bool, aligned with ``Y.data``): certified or called
-wrong. ``audit.under_test``: None or dict size, drawn, more_expected. ``audit.expected_gain(50)``: `Gain` (found,
-certified). ``audit.worth_going_on_``: bool. ``audit.status()``: all this in a few sentences. ``audit.order`` and
-``audit.probability``: the learned order of unanswered candidates, and how likely each candidate is wrong.
+wrong; ``audit.cleaned()``: the labels without them. ``audit.under_test``: None or dict size, drawn, more_expected.
+``audit.expected_gain(50)``: `Gain` (found, certified). ``audit.worth_going_on_``: bool. ``audit.status()``: all this in
+a few sentences. ``audit.order`` and ``audit.probability``: the learned order of unanswered candidates, and how likely
+each candidate is wrong.
 
 **State.** Everything follows from data, settings and ``audit.events`` (list of `Event`: number, cell, answer, kind,
 who, when, undoes; an undo is an event, too). Keep them anywhere, one line per event, and replay them with

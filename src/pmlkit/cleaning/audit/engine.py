@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmlkit._arrays import without_cells
+from pmlkit._labels import in_format
 from pmlkit._random import generator
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import did_you_mean
@@ -284,6 +286,10 @@ class Audit:
         gone = self.verdict == WRONG
         gone[self._tests.certified(self.verdict)] = True
         return np.asarray(gone)
+
+    def cleaned(self) -> Any:
+        """Return the candidates without those in `removed`, in the kind of container that was given to `clean`."""
+        return in_format(without_cells(self.result.Y, self.removed), self.result.given, self.result.label_names)
 
     @property
     def noise_rate_(self) -> Estimate:
