@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pmlkit.cli.reading import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, TEXT_OPTIONS, Reading
+from pmlkit.cli.params import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, TEXT_OPTIONS, Reading
 from pmlkit.data import read
 from pmlkit.data.files.registry import FORMATS
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pmlkit.cli import progress
-from pmlkit.cli.progress import Watch, seconds_left
+from pmlkit.cli import output as progress
+from pmlkit.cli.output import Watch, seconds_left
 from pmlkit.methods import PMLLFC
 from pmlkit.methods.progress import FitProgress
 

@@ -23,7 +23,6 @@ from pmlkit._files import replacing
 from pmlkit.cli.app import app
 from pmlkit.cli import data_commands
 from pmlkit import cli
-import pmlkit.cli.errors
 
 def write_and_wait(*_, **__):
     with replacing({target!r}) as stream:

@@ -16,11 +16,9 @@ from rich.rule import Rule
 from rich.text import Text
 
 from pmlkit._words import counted, shortened
-from pmlkit.cli.clean_command import find_suspects, write_labels
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import OUT, emit, fact_table, printable, say
-from pmlkit.cli.params import Common, Force, check_output, check_shares
-from pmlkit.cli.reading import Columns, InputFile, Reading, load
+from pmlkit.cli.output import OUT, Misuse, emit, fact_table, printable, say
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, check_shares
+from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmlkit._words import letters
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import ERR, emit, fact_table, plain_table, printable, printable_lines, say
-from pmlkit.cli.params import Common, Force, check_output, literal, look_here_for_modules
+from pmlkit.cli.output import ERR, Misuse, emit, fact_table, plain_table, printable, printable_lines, say
+from pmlkit.cli.params import Common, Force, literal
+from pmlkit.cli.steps import check_output, look_here_for_modules
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ from rich.text import Text
 
 from pmlkit._files import replacing, together
 from pmlkit._words import counted, guarded
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import emit, fact_table, heading, plain_table, printable, quoted, say
-from pmlkit.cli.params import Common, Force, Jobs, MethodParams, build_model, check_output, follow, limit_jobs
-from pmlkit.cli.progress import Watch
-from pmlkit.cli.reading import Columns, InputFile, Reading, load
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, printable, quoted
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading
+from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, write_labels
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
 
-__all__ = ["clean", "find_suspects", "write_labels"]
+__all__ = ["clean"]
 
 _N_SHOWN = 10
 _N_MISSING = 200
@@ -192,39 +190,6 @@ def _read_probabilities(path: Path, table: "Table | PMLDataset") -> Any:
     return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
 
 
-def find_suspects(
-    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None, **options: Any
-) -> "CleaningResult":
-    """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
-    from sklearn.utils._param_validation import InvalidParameterError
-
-    from pmlkit.cleaning import clean as judge
-    from pmlkit.cleaning.result import ENOUGH_ROWS
-
-    with Watch("turning columns into numbers"):
-        table.X  # noqa: B018  a step of its own in the progress display
-    with Watch("looking for wrong labels") as watch:
-        try:
-            result = judge(
-                table,
-                method=method,
-                min_rows=min_rows,
-                verified=answers,
-                on_fit=lambda model: follow(model, watch),
-                **options,
-            )
-        except InvalidParameterError as error:
-            raise Misuse(str(error)) from error
-    if len(result.rare_labels):
-        rare = [result.label_names[k] for k in result.rare_labels]
-        many = counted(len(rare), "label is", "labels are")
-        say("note", f"{many} on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
-    if len(result.kept_labels):
-        many = counted(len(result.kept_labels), "label is", "labels are")
-        say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")
-    return result
-
-
 def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
     """Refuse labels that cannot be judged, and a cleaned table in another format, before the work begins."""
     from pmlkit.data import Table
@@ -235,22 +200,6 @@ def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
         try:
             table.check_same_format(target)
         except DataError as error:
-            raise Misuse(str(error)) from error
-
-
-def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
-    """Write a table with the labels that stay, in the format that it was read in."""
-    from pmlkit.data import Table, write
-
-    if isinstance(table, Table):
-        table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
-    else:
-        try:
-            # The truth need not be among the candidates that are left.
-            write(table.replace(Y=kept, truth=None), target, force=True)
-        except DataError:
-            raise
-        except ValueError as error:
             raise Misuse(str(error)) from error
 
 

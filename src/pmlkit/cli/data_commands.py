@@ -7,11 +7,9 @@ import typer
 from rich.text import Text
 
 from pmlkit._words import did_you_mean
-from pmlkit.cli.errors import Misuse, spell
-from pmlkit.cli.output import emit, fact_table, heading, number, plain_table, printable, say
-from pmlkit.cli.params import Common, Force, check_output, load_model
-from pmlkit.cli.progress import Watch
-from pmlkit.cli.reading import FORMAT_NAMES, Columns, InputFile, Reading, load
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, number, plain_table, printable, say, spell
+from pmlkit.cli.params import FORMAT_NAMES, Columns, Common, Force, InputFile, Reading
+from pmlkit.cli.steps import check_output, load, load_model
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

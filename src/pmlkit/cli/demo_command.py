@@ -14,9 +14,8 @@ from rich.text import Text
 
 from pmlkit._files import check_target, replacing
 from pmlkit._metric_info import CLEANING, FIVE, PRECISION_AT
-from pmlkit.cli.output import OUT, comparison, emit, heading, plain_table
+from pmlkit.cli.output import OUT, Watch, comparison, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
-from pmlkit.cli.progress import Watch
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

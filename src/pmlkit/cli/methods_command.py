@@ -8,7 +8,8 @@ import typer
 from rich.text import Text
 
 from pmlkit.cli.output import emit, plain_table, printable
-from pmlkit.cli.params import Common, find_method
+from pmlkit.cli.params import Common
+from pmlkit.cli.steps import find_method
 
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML

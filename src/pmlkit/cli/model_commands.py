@@ -13,23 +13,9 @@ import typer
 
 from pmlkit._files import replacing
 from pmlkit._words import counted, guarded
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import emit, fact_table, heading, listing, printable, quoted, say
-from pmlkit.cli.params import (
-    Common,
-    Force,
-    Jobs,
-    MethodName,
-    MethodParams,
-    ModelFile,
-    build_model,
-    check_output,
-    follow,
-    limit_jobs,
-    load_model,
-)
-from pmlkit.cli.progress import Watch
-from pmlkit.cli.reading import Columns, InputFile, Reading, load, open_table
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, listing, printable, quoted, say
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodName, MethodParams, ModelFile, Reading
+from pmlkit.cli.steps import build_model, check_output, follow, limit_jobs, load, load_model, open_table
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

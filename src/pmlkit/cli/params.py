@@ -1,65 +1,37 @@
-"""Options that several commands share: output, methods and models, ``key=value`` words, and dataclasses as groups."""
+"""The options of the command line: declared once, grouped in dataclasses, and turned into values."""
 
 import dataclasses
 import functools
 import inspect
-import sys
+import os
+import re
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pmlkit._files import check_target
-from pmlkit.cli.errors import Misuse, start_logging
-from pmlkit.cli.progress import Watch
-from pmlkit.exceptions import DataError, MethodError
-
-if TYPE_CHECKING:
-    from pmlkit.methods.base import BasePML
+from pmlkit.cli.output import Misuse, start_logging
 
 __all__ = [
+    "FORMAT_NAMES",
+    "Columns",
     "Common",
     "Force",
+    "InputFile",
     "Jobs",
     "MethodName",
     "MethodParams",
     "ModelFile",
-    "build_model",
-    "check_output",
+    "Reading",
+    "check_shares",
     "expand",
-    "find_method",
-    "follow",
     "key_values",
-    "limit_jobs",
     "literal",
-    "load_model",
-    "look_here_for_modules",
 ]
-
-
-def check_output(target: Path, *inputs: Path, force: bool) -> None:
-    """Refuse an output that cannot be written, or that is an input, before the work begins.
-
-    `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
-    `force`: whether another file that is there may be replaced.
-    """
-    side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
-    for source in (*inputs, *side_files):
-        if target.exists() and source.exists() and target.samefile(source):
-            raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
-    check_target(target, force=force)
-
-
-def _label_files(inputs: Sequence[Path]) -> list[Path]:
-    """Return the label files that are read because they lie beside an ARFF file."""
-    from pmlkit.data.files.arff_header import find_label_xml
-    from pmlkit.data.files.registry import stem
-
-    found = (find_label_xml(source.parent, stem(source)) for source in inputs)
-    return [xml for xml in found if xml is not None]
 
 
 def _complete_method(incomplete: str) -> list[tuple[str, str]]:
@@ -98,72 +70,161 @@ Jobs = Annotated[
 ]
 
 
-def limit_jobs(jobs: int | None, model: Any = None) -> None:
-    """Keep the process, and the method where it works in parallel, to so many cores; `--param n_jobs=` has priority."""
-    if jobs is None:
-        return
-    from threadpoolctl import threadpool_limits
+_reading_option = partial(typer.Option, rich_help_panel="Reading the file")
+_feature_option = partial(typer.Option, rich_help_panel="Features of a table")
+FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
+# How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
+COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
+LITERAL_OPTIONS = frozenset({"max_bytes", "zero_based", "n_features", "n_labels"})
+TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "nominal", "sep"}) | frozenset(
+    {"data", "candidates", "orientation"}
+)
+TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "max_bytes", "missing", "sep", "truth"})
 
-    threadpool_limits(limits=jobs)
-    if model is not None and model.get_params().get("n_jobs", 0) is None:
-        model.set_params(n_jobs=jobs)
-
-
-def look_here_for_modules() -> None:
-    """Let ``module:Class`` name a file in the working folder."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-
-
-def find_method(name: str) -> "type[BasePML]":
-    """Return a method by its name, in any case and with or without hyphens."""
-    from pmlkit import methods
-
-    look_here_for_modules()
-    try:
-        found: type[BasePML] = methods.find_method(name)
-    except MethodError as error:
-        raise Misuse(str(error)) from error
-    return found
+InputFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The data set or table; - is standard input.", show_default=False)
+]
 
 
-def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
-    """Return an unfitted model from a method's name and ``key=value`` words."""
-    from pmlkit.methods import make_classifier
-
-    look_here_for_modules()
-    given = {key: literal(value) for key, value in key_values(words or (), "--param").items()}
-    try:
-        model: BasePML = make_classifier(name, **given)
-    except MethodError as error:
-        raise Misuse(str(error)) from error
-    return model
+def _complete_format(incomplete: str) -> list[str]:
+    return [name for name in FORMAT_NAMES if name.startswith(incomplete)]
 
 
-def follow(model: Any, watch: Watch) -> None:
-    """Report the iterations of a fit, if scikit-learn has callbacks (1.9 and newer)."""
-    from pmlkit.methods.progress import FitProgress
+@dataclass(frozen=True)
+class Reading:
+    """How a data set is read from its file."""
 
-    if hasattr(model, "set_callbacks"):
-        model.set_callbacks(FitProgress(watch))
+    format: Annotated[
+        str | None,
+        _reading_option(
+            metavar="NAME",
+            help=f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
+            autocompletion=_complete_format,
+        ),
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        _reading_option(
+            metavar="NAMES",
+            help="The label columns: comma-separated names, a pattern ('tag_*'), @names.txt (one per line), or the one "
+            "column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
+        ),
+    ] = None
+    sep: Annotated[
+        str | None,
+        _reading_option(metavar="TEXT", help="Separator of the labels in a cell, such as ';'; by default detected."),
+    ] = None
+    id: Annotated[
+        str | None,
+        _reading_option(
+            metavar="COLUMN", help="The column that identifies the rows; by default one that is called id or similar."
+        ),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        _reading_option(
+            metavar="KEY=VALUE",
+            help="Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), "
+            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; "
+            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how "
+            "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
+        ),
+    ] = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read beside the data: lists of names, and the labels' .xml."""
+        values = [text.partition("=")[2] for text in self.option or ()]
+        names = [word.removeprefix("@") for word in (*(self.labels or ()), *values)]
+        # Unlike a path's own method, this one takes a word that is too long for a name as well.
+        return [Path(name) for name in names if os.path.isfile(name)]
+
+    def options(self, path: Path) -> dict[str, Any]:
+        """Return the options of `pmlkit.data.read` and `pmlkit.open_table`."""
+        given = key_values(self.option or (), "--option")
+        options: dict[str, Any] = {}
+        for key, text in given.items():
+            if key in COLUMN_OPTIONS:
+                options[key] = _names([text])
+            else:
+                options[key] = literal(text) if key in LITERAL_OPTIONS else text
+        if self.labels:
+            is_arff = self.format == "arff" or (self.format is None and ".arff" in path.suffixes)
+            is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?[0-9]{1,18}", self.labels[0])
+            options["labels"] = int(self.labels[0]) if is_count else _names(self.labels)
+        if self.id is not None and options.setdefault("id", self.id) != self.id:
+            raise Misuse("--id and --option id= name different columns: give one.")
+        if self.sep is not None:
+            if not self.sep:
+                raise Misuse("--sep must be a sign that stands between labels, got nothing.")
+            options["sep"] = self.sep
+        return options
 
 
-def load_model(path: Path) -> "BasePML":
-    """Read a fitted model; anything else is refused in a sentence."""
-    from sklearn.utils.validation import check_is_fitted
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are features, and how they become numbers."""
 
-    from pmlkit.methods.base import BasePML
-    from pmlkit.persistence import load
+    text: Annotated[
+        list[str] | None,
+        _feature_option(metavar="NAMES", help="Columns of text; they become TF-IDF."),
+    ] = None
+    categories: Annotated[
+        list[str] | None,
+        _feature_option(metavar="NAMES", help="Columns of categories; one 0/1 column each."),
+    ] = None
+    numbers: Annotated[
+        list[str] | None,
+        _feature_option(metavar="NAMES", help="Columns of numbers; they are scaled."),
+    ] = None
+    images: Annotated[
+        str | None,
+        _feature_option(
+            metavar="COLUMN=DIR",
+            help="The column of image file names, and the folder where they are; pixels become features.",
+        ),
+    ] = None
+    embeddings: Annotated[
+        Path | None,
+        _feature_option(
+            metavar="PATH",
+            help="Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.",
+        ),
+    ] = None
+    vectorizer: Annotated[
+        list[str] | None,
+        _feature_option(
+            metavar="KEY=VALUE",
+            help="Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
+            "max_categories; repeatable.",
+        ),
+    ] = None
 
-    if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder: give the path of a model file in it.")
-    if not path.exists():
-        raise DataError(f"There is no model file {str(path)!r}. Make one with `pmlkit fit`.")
-    model = load(path)
-    if not isinstance(model, BasePML):
-        raise DataError(f"{str(path)!r} holds a {type(model).__name__}, not a model that `pmlkit fit` wrote.")
-    check_is_fitted(model)
-    return model
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of `pmlkit.open_table` that were used."""
+        if self.images is not None and not all(self.images.partition("=")):
+            raise Misuse(f"--images takes COLUMN=DIR, such as --images file=photos, got {self.images!r}.")
+        names = {"text": self.text, "categories": self.categories, "numbers": self.numbers}
+        options: dict[str, Any] = {key: _names(words) for key, words in names.items() if words}
+        options |= {"images": self.images} if self.images is not None else {}
+        options |= {"embeddings": self.embeddings} if self.embeddings is not None else {}
+        settings = key_values(self.vectorizer or (), "--vectorizer")
+        return options | ({"vectorizer": {key: literal(text) for key, text in settings.items()}} if settings else {})
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read beside the table."""
+        return [] if self.embeddings is None else [self.embeddings]
+
+
+def _names(words: Iterable[str]) -> str | list[str]:
+    """Return the one name, or those that stand in words with commas between; the library reads ``@file``."""
+    parts = [part.strip() for word in words for part in ([word] if word.startswith("@") else word.split(","))]
+    names = [name for name in parts if name]
+    if not names:
+        raise Misuse("--labels and the like need at least one column name.")
+    return names[0] if len(names) == 1 else names
 
 
 _output_option = functools.partial(typer.Option, metavar="", rich_help_panel="Output")

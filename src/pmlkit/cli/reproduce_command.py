@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import ERR, emit, fact_table, say
+from pmlkit.cli.output import ERR, Misuse, emit, fact_table, say
 from pmlkit.cli.params import Common
 
 if TYPE_CHECKING:

@@ -9,12 +9,9 @@ import typer
 from rich.text import Text
 
 from pmlkit._words import counted
-from pmlkit.cli.clean_command import find_suspects, write_labels
-from pmlkit.cli.errors import Misuse
-from pmlkit.cli.output import OUT, emit, fact_table, printable, say
-from pmlkit.cli.params import Common, Force, check_output, check_shares
-from pmlkit.cli.progress import Watch
-from pmlkit.cli.reading import Columns, InputFile, Reading, load
+from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, printable, say
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, check_shares
+from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.review.server import ReviewServer

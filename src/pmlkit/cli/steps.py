@@ -1,0 +1,243 @@
+"""The steps that several commands share: open a file, build or load a model, judge labels, write; with progress."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmlkit._files import check_target
+from pmlkit._words import counted, did_you_mean
+from pmlkit.cli.output import Misuse, Watch, quoted, say
+from pmlkit.cli.params import TABLE_OPTIONS, Columns, Reading, key_values, literal
+from pmlkit.exceptions import DataError, MethodError
+
+if TYPE_CHECKING:
+    from pmlkit.cleaning import CleaningResult
+    from pmlkit.data import PMLDataset, Table
+    from pmlkit.methods.base import BasePML
+
+__all__ = [
+    "build_model",
+    "check_output",
+    "find_method",
+    "find_suspects",
+    "follow",
+    "limit_jobs",
+    "load",
+    "load_model",
+    "look_here_for_modules",
+    "open_table",
+    "write_labels",
+]
+
+
+def check_output(target: Path, *inputs: Path, force: bool) -> None:
+    """Refuse an output that cannot be written, or that is an input, before the work begins.
+
+    `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
+    `force`: whether another file that is there may be replaced.
+    """
+    side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
+    for source in (*inputs, *side_files):
+        if target.exists() and source.exists() and target.samefile(source):
+            raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
+    check_target(target, force=force)
+
+
+def _label_files(inputs: Sequence[Path]) -> list[Path]:
+    """Return the label files that are read because they lie beside an ARFF file."""
+    from pmlkit.data.files.arff_header import find_label_xml
+    from pmlkit.data.files.registry import stem
+
+    found = (find_label_xml(source.parent, stem(source)) for source in inputs)
+    return [xml for xml in found if xml is not None]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Show how far it is; a wrong value of an option is misuse, a file that cannot be used is not."""
+    try:
+        with Watch(f"reading {path.name}"):
+            yield
+    except DataError:
+        raise
+    except ValueError as error:
+        raise Misuse(str(error)) from error
+
+
+def open_table(
+    path: Path, reading: Reading, columns: Columns, *, like: Any = None, merge_labels: bool = False
+) -> "Table":
+    """Open a table; features become numbers only when they are asked for."""
+    import pmlkit
+
+    options = reading.options(path)
+    if like is not None:
+        options.pop("labels", None)
+        if columns.options.keys() - {"images", "embeddings"}:
+            raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
+    for key in set(options) - TABLE_OPTIONS:
+        known = sorted(TABLE_OPTIONS - {"labels", "sep"})
+        raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
+    with _reading(path):
+        table = pmlkit.open_table(
+            path, format=reading.format, like=like, merge_labels=merge_labels, **options, **columns.options
+        )
+        if like is None:
+            table.Y  # noqa: B018  most mistakes are about labels: they come first
+    return table
+
+
+def load(
+    path: Path,
+    reading: Reading,
+    columns: Columns | None = None,
+    *,
+    merge_labels: bool = False,
+    keep_table: bool = False,
+) -> "Table | PMLDataset":
+    """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
+
+    `reading`, `columns`: the options. `merge_labels`: see `pmlkit.open_table`. `keep_table`: open tables of numbers as
+    tables, too, so that they can be written again.
+    """
+    from pmlkit.data import read
+    from pmlkit.data.files.registry import TABLE_FORMATS, find_format
+
+    columns = Columns() if columns is None else columns
+    with _reading(path):
+        found = reading.format or find_format(path)
+    if columns.options and found not in TABLE_FORMATS:
+        raise Misuse(
+            f"--text and the like are for tables: if {path.name!r} is one, say by --format which of "
+            f"{', '.join(TABLE_FORMATS)}."
+        )
+    options = reading.options(path)
+    # ARFF files are mostly data sets, often sparse ones; some options only data sets have.
+    is_numbers = found == "arff" or not options.keys() <= TABLE_OPTIONS
+    if found not in TABLE_FORMATS or (is_numbers and not columns.options and not keep_table):
+        if merge_labels:
+            raise Misuse("--merge-labels is for tables, whose labels are words.")
+        with _reading(path):
+            return read(path, format=reading.format, **options)
+    table = open_table(path, reading, columns, merge_labels=merge_labels)
+    with _reading(path):
+        return table.to_dataset() if table.has_only_numbers and not columns.options and not keep_table else table
+
+
+def limit_jobs(jobs: int | None, model: Any = None) -> None:
+    """Keep the process, and the method where it works in parallel, to so many cores; `--param n_jobs=` has priority."""
+    if jobs is None:
+        return
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=jobs)
+    if model is not None and model.get_params().get("n_jobs", 0) is None:
+        model.set_params(n_jobs=jobs)
+
+
+def look_here_for_modules() -> None:
+    """Let ``module:Class`` name a file in the working folder."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
+def find_method(name: str) -> "type[BasePML]":
+    """Return a method by its name, in any case and with or without hyphens."""
+    from pmlkit import methods
+
+    look_here_for_modules()
+    try:
+        found: type[BasePML] = methods.find_method(name)
+    except MethodError as error:
+        raise Misuse(str(error)) from error
+    return found
+
+
+def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
+    """Return an unfitted model from a method's name and ``key=value`` words."""
+    from pmlkit.methods import make_classifier
+
+    look_here_for_modules()
+    given = {key: literal(value) for key, value in key_values(words or (), "--param").items()}
+    try:
+        model: BasePML = make_classifier(name, **given)
+    except MethodError as error:
+        raise Misuse(str(error)) from error
+    return model
+
+
+def follow(model: Any, watch: Watch) -> None:
+    """Report the iterations of a fit, if scikit-learn has callbacks (1.9 and newer)."""
+    from pmlkit.methods.progress import FitProgress
+
+    if hasattr(model, "set_callbacks"):
+        model.set_callbacks(FitProgress(watch))
+
+
+def load_model(path: Path) -> "BasePML":
+    """Read a fitted model; anything else is refused in a sentence."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from pmlkit.methods.base import BasePML
+    from pmlkit.persistence import load
+
+    if path.is_dir():
+        raise DataError(f"{str(path)!r} is a folder: give the path of a model file in it.")
+    if not path.exists():
+        raise DataError(f"There is no model file {str(path)!r}. Make one with `pmlkit fit`.")
+    model = load(path)
+    if not isinstance(model, BasePML):
+        raise DataError(f"{str(path)!r} holds a {type(model).__name__}, not a model that `pmlkit fit` wrote.")
+    check_is_fitted(model)
+    return model
+
+
+def find_suspects(
+    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None, **options: Any
+) -> "CleaningResult":
+    """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    from pmlkit.cleaning import clean as judge
+    from pmlkit.cleaning.result import ENOUGH_ROWS
+
+    with Watch("turning columns into numbers"):
+        table.X  # noqa: B018  a step of its own in the progress display
+    with Watch("looking for wrong labels") as watch:
+        try:
+            result = judge(
+                table,
+                method=method,
+                min_rows=min_rows,
+                verified=answers,
+                on_fit=lambda model: follow(model, watch),
+                **options,
+            )
+        except InvalidParameterError as error:
+            raise Misuse(str(error)) from error
+    if len(result.rare_labels):
+        rare = [result.label_names[k] for k in result.rare_labels]
+        many = counted(len(rare), "label is", "labels are")
+        say("note", f"{many} on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
+    if len(result.kept_labels):
+        many = counted(len(result.kept_labels), "label is", "labels are")
+        say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")
+    return result
+
+
+def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+    """Write a table with the labels that stay, in the format that it was read in."""
+    from pmlkit.data import Table, write
+
+    if isinstance(table, Table):
+        table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
+    else:
+        try:
+            # The truth need not be among the candidates that are left.
+            write(table.replace(Y=kept, truth=None), target, force=True)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise Misuse(str(error)) from error
