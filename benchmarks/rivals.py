@@ -3,7 +3,7 @@
     python benchmarks/rivals.py [speed] [--rounds N]
     python benchmarks/rivals.py real [--methods NAME ...] [--data NAME ...] [--splits N] [--rows N] [--budget SECONDS]
     python benchmarks/rivals.py report [--out CSV] [--diagram SVG]
-    python benchmarks/rivals.py yeast [--folds N]
+    python benchmarks/rivals.py yeast [--methods NAME ...] [--data NAME ...] [--folds N] [--out CSV]
 
 ``speed`` (the default) puts every method beside the program that it must keep up with, on 1,600 rows, 300 features and
 20 labels; jobs take turns, and medians are printed. ``real`` fits every method, with its defaults, to the paper's eight
@@ -11,10 +11,11 @@ sets with 50 % uniform noise (Yeast: its own candidates) and to three text sets 
 of the data folder); a fit ends when its budget of processor time is spent. Cells go to a CSV file, and the
 same command continues an interrupted run. ``report`` prints the comparison, losses of ClearPML first, and draws the
 critical-difference diagram. ``yeast`` is ten-fold cross-validation on the original Yeast sets, whose published
-figures it prints. Seconds are processor time. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
+figures it prints; it is continued like ``real``. Seconds are processor time. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
 """
 
 import argparse
+import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -176,23 +177,25 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=_rivals_real.SETS, metavar="NAME")
     parser.add_argument("--splits", type=int, default=3, help="splits of each set (real)")
     parser.add_argument("--rows", type=int, default=10**9, help="training rows at the most (real)")
-    parser.add_argument("--budget", type=float, default=600.0, help="seconds of processor time of a fit (real)")
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of processor time of a fit (real, yeast)")
     parser.add_argument("--folds", type=int, default=10, help="how many of the ten folds to run (yeast)")
-    parser.add_argument("--out", type=Path, default=Path("rivals.csv"), help="file of the cells (real, report)")
+    parser.add_argument("--out", type=Path, help="file of the cells (real, report, yeast)")
     parser.add_argument("--diagram", type=Path, help="SVG file of the critical-difference diagram (real, report)")
     words = parser.parse_args()
     if words.part == "speed":
         speed(words.rounds)
     elif words.part == "yeast":
         methods = words.methods or ["ClearPML", "UPML", "NLR", "PMLNI", "CandidateLogistic"]
-        _rivals_real.yeast(methods, words.data or ["YeastCC", "YeastMF", "YeastBP"], words.folds)
+        names, out = words.data or ["YeastCC", "YeastMF", "YeastBP"], words.out or Path("yeast.csv")
+        _rivals_real.run(names, methods, range(words.folds), _rivals_real.yeast_fold, words.budget, out)
+        _rivals_real.yeast_report(out)
     else:
+        out = words.out or Path("rivals.csv")
         if words.part == "real":
-            methods = words.methods or list(all_methods())
-            _rivals_real.run(
-                words.data or _rivals_real.SETS, methods, words.splits, words.rows, words.budget, words.out
-            )
-        _rivals_real.report(words.out, words.diagram)
+            names, methods = words.data or _rivals_real.SETS, words.methods or list(all_methods())
+            make_problem = functools.partial(_rivals_real.problem, n_rows=words.rows)
+            _rivals_real.run(names, methods, range(words.splits), make_problem, words.budget, out)
+        _rivals_real.report(out, words.diagram)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from pmlkit.bench import Plan, load_cells, run
-from pmlkit.bench.cells import expand
+from pmlkit.bench.cells import expand, make_problem
 from pmlkit.bench.evaluation import choose_params, run_cell
 from pmlkit.bench.plan_entries import Tune
-from pmlkit.bench.problem import make_problem
 from pmlkit.bench.sandbox import Budget
 from pmlkit.data import StratifiedLabelKFold, make_pml
 from pmlkit.methods import MLkNN
@@ -61,7 +60,7 @@ def test_a_tuned_cell_equals_the_cell_of_what_was_chosen(small_file, tmp_path):
     assert tuned["label"].unique().tolist() == ["MLkNN(tuned)"]
     for cell in expand(Plan(**options, tune=True)):
         problem = make_problem(cell.source, noise=cell.noise, ratio=cell.ratio, seed=cell.seed)
-        chosen = choose_params(MLkNN(), cell.grid, problem.X, problem.Y, tune=Tune(), random_state=cell.seed)
+        chosen = choose_params(MLkNN(), cell.variant.grid, problem.X, problem.Y, tune=Tune(), random_state=cell.seed)
         assert run_cell(cell, Budget(60, 2000)).answer["chosen"] == chosen
         row = tuned[tuned["repeat"] == cell.repeat].iloc[0]
         label = f"MLkNN(n_neighbors={chosen['n_neighbors']})"

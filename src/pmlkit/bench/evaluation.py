@@ -19,15 +19,12 @@ from sklearn.utils import get_tags
 from threadpoolctl import ThreadpoolController
 
 from pmlkit._typing import Features
-from pmlkit.bench.cells import METRICS, Cell, build_model
+from pmlkit.bench.cells import METRICS, Cell, Problem, build_model, make_problem
 from pmlkit.bench.plan_entries import Tune
-from pmlkit.bench.problem import Problem, make_problem
 from pmlkit.bench.sandbox import Budget, Outcome, Sandbox
 from pmlkit.data import StratifiedLabelKFold
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning, scorers
-
-__all__ = ["choose_params", "close_sandbox", "run_cell"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +50,7 @@ def close_sandbox() -> None:
 
 
 def _prepare(cell: Cell) -> Callable[[], dict[str, Any]]:
-    model = build_model(cell.method, cell.params, cell.seed)
+    model = build_model(cell.variant, cell.seed)
     _cap_threads(len(sys.modules))
     problem = make_problem(cell.source, noise=cell.noise, ratio=cell.ratio, seed=cell.seed)
     return functools.partial(_evaluate, cell, model, _inputs(model, problem), problem)
@@ -89,8 +86,8 @@ def _evaluate(cell: Cell, model: Any, inputs: tuple[Any, Any, Any], problem: Pro
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
-        if cell.tune is not None and cell.grid:
-            chosen = choose_params(model, cell.grid, X, Y, tune=cell.tune, random_state=cell.seed)
+        if cell.tune is not None:
+            chosen = choose_params(model, cell.variant.grid, X, Y, tune=cell.tune, random_state=cell.seed)
             model.set_params(**chosen)
         model.fit(X, Y)
         fit_seconds = time.perf_counter() - started

@@ -8,9 +8,8 @@ import contextlib
 import ctypes
 import json
 import logging
+import multiprocessing
 import os
-import pickle
-import select
 import signal
 import sys
 import sysconfig
@@ -23,15 +22,12 @@ from typing import Any, NoReturn
 
 from pmlkit._files import interrupts_held
 
-__all__ = ["Budget", "Outcome", "Sandbox", "die_with_parent"]
-
 _IS_LINUX = sys.platform == "linux"
 # Elsewhere the peak of memory cannot be reset, so that each task needs a process of its own.
 _TASKS_PER_PROCESS = 25 if _IS_LINUX else 1
 _PREPARATION = 600.0  # minimum time limit of the preparation, in seconds
 _LOOK_EVERY = 0.5  # seconds between two checks that the process is alive
 _PR_SET_PDEATHSIG = 1
-_LENGTH = 8  # bytes before a message that say how long it is
 _MEGABYTE = 2**20
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -116,20 +112,16 @@ class _Process:
     """The fork, seen from its parent."""
 
     def __init__(self, prepare: Callable[[Any], Work]) -> None:
-        tasks_out, self._tasks = os.pipe()
-        self._answers, answers_in = os.pipe()
-        self._received = bytearray()
+        self._pipe, other_end = multiprocessing.Pipe()
         self._n_tasks = 0
         self._status: int | None = None
         parent = os.getpid()
         with interrupts_held():
             self._pid = os.fork()
             if self._pid == 0:
-                os.close(self._tasks)
-                os.close(self._answers)
-                _serve(prepare, parent, tasks_out, answers_in)
-        os.close(tasks_out)
-        os.close(answers_in)
+                self._pipe.close()
+                _serve(prepare, parent, other_end)
+        other_end.close()
 
     @property
     def is_usable(self) -> bool:
@@ -140,13 +132,13 @@ class _Process:
         """Return the outcome, and whether the process can run another task."""
         self._n_tasks += 1
         try:
-            _send(self._tasks, pickle.dumps((task, budget)))
+            self._pipe.send((task, budget))
             message = self._receive(max(budget.seconds, _PREPARATION))
             if message.get("begins"):
                 message = self._receive(budget.seconds)
         except TimeoutError as error:
             return Outcome(None, str(error), 0.0), False
-        except (EOFError, BrokenPipeError):
+        except (EOFError, ConnectionError):
             self.end()
             return Outcome(None, _death(self._status or 0), 0.0), False
         return Outcome(message.get("answer"), message.get("reason"), message.get("peak_mb", 0.0)), True
@@ -154,29 +146,14 @@ class _Process:
     def _receive(self, seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
         parent = os.getppid()
-        poll = select.poll()
-        poll.register(self._answers, select.POLLIN)
-        while (message := self._next_message()) is None:
-            wait = deadline - time.monotonic()
-            if wait <= 0:
+        while not self._pipe.poll(min(max(deadline - time.monotonic(), 0.0), _LOOK_EVERY)):
+            if time.monotonic() >= deadline:
                 raise TimeoutError(f"took longer than {seconds:g} s")
-            if poll.poll(1000 * min(wait, _LOOK_EVERY)):
-                part = os.read(self._answers, 2**16)
-                if not part:
-                    raise EOFError
-                self._received += part
-            elif self._has_died():  # though something that it started still holds the pipe
+            if self._has_died():  # though something that it started still holds the pipe
                 raise EOFError
-            elif os.getppid() != parent:
+            if os.getppid() != parent:
                 raise SystemExit(1)  # nobody is left to receive the answer
-        return message
-
-    def _next_message(self) -> dict[str, Any] | None:
-        end = _LENGTH + int.from_bytes(self._received[:_LENGTH])
-        if len(self._received) < max(end, _LENGTH):
-            return None
-        message: dict[str, Any] = json.loads(self._received[_LENGTH:end])
-        del self._received[:end]
+        message: dict[str, Any] = json.loads(self._pipe.recv_bytes())
         return message
 
     def _has_died(self) -> bool:
@@ -190,8 +167,7 @@ class _Process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self._pid, signal.SIGKILL)
         _, self._status = os.waitpid(self._pid, 0)
-        os.close(self._tasks)
-        os.close(self._answers)
+        self._pipe.close()
 
 
 def die_with_parent(parent: int) -> None:
@@ -202,20 +178,23 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _serve(prepare: Callable[[Any], Work], parent: int, tasks: int, answers: int) -> NoReturn:
+def _serve(prepare: Callable[[Any], Work], parent: int, pipe: Any) -> NoReturn:
     """Main loop of the fork: run one task after the other; exit without clean-up when there are no more."""
+
+    def answer(message: dict[str, Any]) -> None:
+        pipe.send_bytes(json.dumps(message).encode())
+
     try:
         _set_up_child(parent)
         while True:
-            length = int.from_bytes(_read(tasks, _LENGTH))
-            task, budget = pickle.loads(_read(tasks, length))
+            task, budget = pipe.recv()
             try:
                 work = prepare(task)
             except Exception as error:
-                _send(answers, json.dumps({"reason": _sentence(error)}).encode())
+                answer({"reason": _sentence(error)})
                 continue
-            _send(answers, b'{"begins": true}')
-            _send(answers, json.dumps(_do(work, budget)).encode())
+            answer({"begins": True})
+            answer(_do(work, budget))
             del work
     finally:
         os._exit(0)
@@ -319,19 +298,3 @@ def _death(status: int) -> str:
         name = signal.Signals(os.WTERMSIG(status)).name
         return f"the process was ended by {name}, perhaps for lack of memory"
     return f"the process ended by itself with exit code {os.WEXITSTATUS(status)}"
-
-
-def _send(pipe: int, text: bytes) -> None:
-    data = len(text).to_bytes(_LENGTH) + text
-    while data:
-        data = data[os.write(pipe, data) :]
-
-
-def _read(pipe: int, length: int) -> bytes:
-    received = bytearray()
-    while len(received) < length:
-        part = os.read(pipe, length - len(received))
-        if not part:
-            raise EOFError
-        received += part
-    return bytes(received)

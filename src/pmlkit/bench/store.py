@@ -138,7 +138,7 @@ class Store:
                 "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, 1) "
                 "ON CONFLICT DO UPDATE SET current = 1, method = excluded.method, params = excluded.params",
                 (
-                    (*place, cell.method.rpartition(":")[2], cell.shown_params, cell.group)
+                    (*place, cell.variant.method.rpartition(":")[2], cell.variant.shown_params, cell.group)
                     for place, cell in places.items()
                 ),
             )
