@@ -10,7 +10,7 @@ import numpy as np
 from pmlkit._metric_info import METRICS
 from pmlkit.bench import Plan, load_cells
 from pmlkit.bench.cells import expand
-from pmlkit.bench.latex import latex_tables
+from pmlkit.bench.formatting import latex_tables
 from pmlkit.bench.reporting import render_report
 from pmlkit.bench.results import means_csv
 from pmlkit.bench.sandbox import Outcome

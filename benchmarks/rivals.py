@@ -11,7 +11,8 @@ sets with 50 % uniform noise (Yeast: its own candidates) and to three text sets 
 of the data folder); a fit ends when its budget of processor time is spent. Cells go to a CSV file, and the
 same command continues an interrupted run. ``report`` prints the comparison, losses of ClearPML first, and draws the
 critical-difference diagram. ``yeast`` is ten-fold cross-validation on the original Yeast sets, whose published
-figures it prints; it is continued like ``real``. Seconds are processor time. Set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
+figures it prints; it is continued like ``real``. Seconds are processor time. Set OMP_NUM_THREADS=1 and
+OPENBLAS_NUM_THREADS=1, as ``make bench`` does.
 """
 
 import argparse

@@ -10,19 +10,23 @@ from bench_cells import make_cells
 from pmlkit._metric_info import FIVE
 from pmlkit.bench.cells import expand
 from pmlkit.bench.paper.claims import judge_claims
-from pmlkit.bench.paper.comparison import compare_sizes, compare_table_2, compare_table_3, main_results, tally
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, embedded_experiments, paper_experiments
-from pmlkit.bench.paper.output_files import verdict_text, write_files
-from pmlkit.bench.paper.printed import (
+from pmlkit.bench.paper.figures import (
     LFC,
     RATIOS,
     REAL,
     RIVALS,
     SYNTHETIC,
+    compare_sizes,
+    compare_table_2,
+    compare_table_3,
     contradictions,
+    main_results,
     table,
     table_3_faults,
+    tally,
 )
+from pmlkit.bench.paper.output_files import verdict_text, write_files
 from pmlkit.bench.paper.reproduction import compare_with_paper
 from pmlkit.data import PMLDataset, write
 

@@ -12,6 +12,8 @@ from bench_cells import METHODS, fail, make_cells
 from pmlkit.bench.formatting import (
     count,
     friedman_words,
+    latex_tables,
+    latex_text,
     listed,
     number,
     p_value,
@@ -22,7 +24,6 @@ from pmlkit.bench.formatting import (
     verdict,
     whole,
 )
-from pmlkit.bench.latex import latex_tables, latex_text
 from pmlkit.bench.plots import Series, critical_difference_diagram, dot_chart, line_chart, scatter_chart, swatch
 from pmlkit.bench.reporting import render_report
 from pmlkit.bench.statistics import friedman

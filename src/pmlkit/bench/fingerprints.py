@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["canonical_json", "code_fingerprint", "derive_seed", "digest", "git_revision"]
-
 _PACKAGE = __name__.partition(".")[0]
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

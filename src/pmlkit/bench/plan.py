@@ -25,8 +25,6 @@ from pmlkit.bench.plan_entries import (
 from pmlkit.data.noise import NoiseKind
 from pmlkit.methods import all_methods
 
-__all__ = ["Plan", "parse_plan", "plan_text", "read_plan"]
-
 _KEYS = ("data", "methods", "noise", "kinds", "repeats", "seed", "tune")
 _MOST_REPEATS = 1_000_000
 _NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""

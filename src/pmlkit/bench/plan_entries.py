@@ -14,21 +14,6 @@ from pmlkit.exceptions import MethodError
 from pmlkit.methods import find_method
 from pmlkit.metrics import scorers
 
-__all__ = [
-    "DIGIT_STRIPS",
-    "DataEntry",
-    "MethodEntry",
-    "Noise",
-    "PlanError",
-    "Tune",
-    "Variant",
-    "check_kinds",
-    "check_list",
-    "check_noise",
-    "is_whole",
-    "load_method",
-]
-
 DIGIT_STRIPS = "digit-strips"
 _DEFAULT_STRIPS = 2000
 Noise = float | Literal["own"]

@@ -13,8 +13,6 @@ from markupsafe import Markup, escape
 
 from pmlkit._typing import FloatArray
 
-__all__ = ["Series", "critical_difference_diagram", "dot_chart", "line_chart", "scatter_chart", "swatch"]
-
 _N_COLOURS = 8
 _DASHES = ("", "6 3", "2 2.5", "8 3 2 3", "4 2", "1.5 3", "10 3", "6 2 2 2 2 2")
 _SHAPES = (

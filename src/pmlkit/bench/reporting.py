@@ -16,15 +16,12 @@ from pmlkit import __version__
 from pmlkit._files import check_target, replacing
 from pmlkit._metric_info import MetricInfo
 from pmlkit._words import did_you_mean
-from pmlkit.bench.formatting import FILTERS, sentences
-from pmlkit.bench.latex import latex_tables
+from pmlkit.bench.formatting import FILTERS, latex_tables, sentences
 from pmlkit.bench.plots import Series, critical_difference_diagram, line_chart, scatter_chart, swatch
 from pmlkit.bench.results import means_csv, method_names
 from pmlkit.bench.store_reader import load_cells, load_plan_facts
 from pmlkit.bench.summary import MetricSummary, Summary, summarize
 from pmlkit.exceptions import DataError
-
-__all__ = ["Report", "render", "render_report", "report", "report_parts"]
 
 Format = Literal["html", "latex", "csv"]
 

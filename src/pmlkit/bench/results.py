@@ -16,8 +16,6 @@ from pmlkit._metric_info import METRICS, MetricInfo
 from pmlkit._typing import FloatArray
 from pmlkit._words import guarded
 
-__all__ = ["CELL", "Case", "Results", "case_keys", "collect", "means_csv", "method_names"]
-
 CELL = ["data", "noise", "ratio", "repeat", "method", "params"]
 """Columns that identify a cell."""
 

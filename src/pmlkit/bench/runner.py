@@ -18,8 +18,6 @@ from pmlkit.bench.plan import Plan, plan_text
 from pmlkit.bench.sandbox import Budget, Outcome, die_with_parent
 from pmlkit.bench.store import Store
 
-__all__ = ["ProgressCallback", "RunSummary", "run"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY = 0.5  # seconds between two checks of what another run has finished

@@ -17,20 +17,6 @@ from scipy import stats
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Friedman",
-    "PairedTests",
-    "complete_cases",
-    "critical_distance",
-    "friedman",
-    "holm",
-    "mean_ranks",
-    "paired_t_test",
-    "rank_biserial",
-    "rank_groups",
-    "wilcoxon_holm",
-]
-
 # Metrics are at most 1; a smaller difference is rounding error.
 SAME = 1e-12
 

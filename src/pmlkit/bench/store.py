@@ -26,8 +26,6 @@ from pmlkit.bench.sandbox import Outcome
 from pmlkit.bench.store_reader import OWN, PATIENCE, check_schema, create_tables, plain_errors
 from pmlkit.exceptions import DataError
 
-__all__ = ["CellCounts", "RunLocks", "Store"]
-
 
 @dataclass(frozen=True)
 class CellCounts:

@@ -14,19 +14,6 @@ from pmlkit import __version__
 from pmlkit.bench.cells import METRICS
 from pmlkit.exceptions import DataError
 
-__all__ = [
-    "COLUMNS",
-    "OWN",
-    "PATIENCE",
-    "RunFacts",
-    "StoreFull",
-    "check_schema",
-    "create_tables",
-    "load_cells",
-    "load_plan_facts",
-    "plain_errors",
-]
-
 SCHEMA = 1
 _APPLICATION = 0x504D4C42  # "PMLB", so that another SQLite file is not taken for a store
 OWN = -1.0  # the ratio of data sets with candidates of their own: NULL would never equal itself

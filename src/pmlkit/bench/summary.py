@@ -25,17 +25,6 @@ from pmlkit.bench.statistics import (
 )
 from pmlkit.exceptions import DataError
 
-__all__ = [
-    "Comparison",
-    "Cost",
-    "DatasetFacts",
-    "Failure",
-    "MetricSummary",
-    "Ranking",
-    "Summary",
-    "summarize",
-]
-
 _MAIN = "average_precision"
 
 

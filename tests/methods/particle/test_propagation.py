@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from pmlkit.methods.particle.propagation import (
+from pmlkit.methods.particle.elicitation import (
     candidate_operator,
     propagate,
     reweight_to_class_mass,

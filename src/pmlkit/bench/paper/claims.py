@@ -11,12 +11,18 @@ import pandas as pd
 from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import FloatArray
 from pmlkit.bench.formatting import count, number
-from pmlkit.bench.paper.comparison import ENOUGH_REPEATS, TestCounts, compare_table_3, find_case, main_results
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, Experiments
-from pmlkit.bench.paper.printed import LFC, REAL, RIVALS
+from pmlkit.bench.paper.figures import (
+    ENOUGH_REPEATS,
+    LFC,
+    REAL,
+    RIVALS,
+    TestCounts,
+    compare_table_3,
+    find_case,
+    main_results,
+)
 from pmlkit.bench.results import Results, collect
-
-__all__ = ["Claim", "VariantResults", "figure_results", "judge_claims"]
 
 Ruling = Literal["holds", "holds in part", "does not hold", "not tested"]
 _PERCENT = {"RankSVM": 92.17, "ML-KNN": 88.70, "PML-LRS": 91.30, "fPML": 85.22, "DRAMA": 80.87, "PARTICLE-VLS": 85.22}

@@ -7,12 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from pmlkit.bench.paper.printed import LFC, RATIOS, REAL, SYNTHETIC, TABLE_2_RATIO
+from pmlkit.bench.paper.figures import LFC, RATIOS, REAL, SYNTHETIC, TABLE_2_RATIO
 from pmlkit.bench.plan import Plan
 from pmlkit.bench.plan_entries import DIGIT_STRIPS
 from pmlkit.data import data_home
-
-__all__ = ["ABLATIONS", "SENSITIVITY", "Experiments", "embedded_experiments", "paper_experiments"]
 
 OUR_SETTING: dict[str, Any] = {"fit_intercept": True, "alpha_scale": "frobenius", "threshold": "size"}
 """Recommended setting of PML-LFC, spelled out so that it does not depend on the defaults of the class;

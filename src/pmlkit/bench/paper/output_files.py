@@ -13,9 +13,8 @@ from pmlkit._files import replacing
 from pmlkit._metric_info import FIVE
 from pmlkit.bench.formatting import count, number
 from pmlkit.bench.paper.claims import Claim, VariantResults
-from pmlkit.bench.paper.comparison import ENOUGH_REPEATS, Figure, tally
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
-from pmlkit.bench.paper.printed import LFC, RIVALS, contradictions, table_3_faults
+from pmlkit.bench.paper.figures import ENOUGH_REPEATS, LFC, RIVALS, Figure, contradictions, table_3_faults, tally
 from pmlkit.bench.plots import Series, dot_chart, line_chart, swatch
 from pmlkit.bench.reporting import render, report_parts
 from pmlkit.bench.results import means_csv
@@ -24,8 +23,6 @@ from pmlkit.data import data_home
 
 if TYPE_CHECKING:
     from pmlkit.bench.paper.reproduction import Reproduction
-
-__all__ = ["verdict_text", "write_files"]
 
 _NAMES_1 = {
     "n_rows": "rows",

@@ -23,8 +23,6 @@ from pmlkit.methods import PMLFP, PMLLC, CandidateLogistic, ClearPML, RankSVM
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate
 
-__all__ = ["DATA", "METRICS", "PUBLISHED", "XIE_HUANG_METHODS", "protocol", "reproduce_pml_lc"]
-
 logger = logging.getLogger(__name__)
 
 DATA = ("emotions", "yeast", "cal500", "genbase", "medical", "corel5k", "delicious")

@@ -8,7 +8,16 @@ from pathlib import Path
 import pandas as pd
 
 from pmlkit.bench.paper.claims import Claim, VariantResults, figure_results, judge_claims
-from pmlkit.bench.paper.comparison import (
+from pmlkit.bench.paper.experiments import (
+    ABLATIONS,
+    SENSITIVITY,
+    Experiments,
+    paper_experiments,
+)
+from pmlkit.bench.paper.figures import (
+    LFC,
+    REAL,
+    RIVALS,
     Figure,
     SizeFigure,
     TestCounts,
@@ -17,22 +26,13 @@ from pmlkit.bench.paper.comparison import (
     compare_table_3,
     main_results,
 )
-from pmlkit.bench.paper.experiments import (
-    ABLATIONS,
-    SENSITIVITY,
-    Experiments,
-    paper_experiments,
-)
 from pmlkit.bench.paper.output_files import write_files
-from pmlkit.bench.paper.printed import LFC, REAL, RIVALS
 from pmlkit.bench.plan import Plan
 from pmlkit.bench.runner import ProgressCallback, run
 from pmlkit.bench.store_reader import load_cells
 from pmlkit.bench.summary import Failure, summarize
 from pmlkit.data import data_home, read
 from pmlkit.exceptions import DataError
-
-__all__ = ["Reproduction", "compare_with_paper", "reproduce"]
 
 PAPER_REPEATS, QUICK_REPEATS = 10, 2
 MAX_SECONDS, QUICK_MAX_SECONDS = 3600.0, 40.0  # per cell

@@ -8,8 +8,8 @@ of a row by how far it falls short of ``f_k >= f_l + 1``. They differ in what is
   turn (`alternation`); PML-lc favours confidences of labels that occur together, PML-fp of labels whose other
   rows are near.
 
-Below them, each a pure function on arrays: `hinge` (the loss and its proximal operator), `solver` (the convex problem,
-to a certified duality gap) and `row_programs` (the confidences of one row).
+Below them, pure functions on arrays: `hinge` (the loss and its proximal operator), `solver` (the convex problem, to a
+certified duality gap), and the confidences of a row in `printed` (the paper's problem) and `convex` (a variant).
 """
 
 from pmlkit.methods.ranking.pml_fp import PMLFP
