@@ -1,9 +1,15 @@
 """The import graph between the packages of pmlkit, read from the source code.
 
-``python tests/import_graph.py`` writes it into docs/architecture.md.
+``python tests/import_graph.py`` writes it into docs/architecture.md; ``python tests/import_graph.py walk`` lists the
+modules whose functions ``pmlkit clean posts.csv`` calls.
 """
 
 import ast
+import contextlib
+import os
+import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,5 +105,39 @@ def page_with(drawn: str, text: str) -> str:
     return before + START + "\n" + drawn + "\n" + END + after
 
 
+def walk() -> list[str]:
+    """Return the modules outside methods and numerics whose functions ``pmlkit clean posts.csv`` calls, by tracing."""
+    import pmlkit.cleaning
+    import pmlkit.cli.app
+    import pmlkit.data
+
+    called: set[str] = set()
+
+    def trace(frame: object, event: str, _: object) -> None:
+        code = frame.f_code  # type: ignore[attr-defined]
+        if event == "call" and code.co_filename.startswith(str(SOURCE)) and code.co_name != "<module>":
+            called.add(Path(code.co_filename).relative_to(SOURCE).with_suffix("").as_posix())
+
+    posts = ROOT / "docs" / "data" / "posts.csv"
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+        target = str(Path(folder, "cleaned.csv"))
+        sys.argv = ["pmlkit", "clean", str(posts), "--labels", "tags", "--text", "body", "-o", target]
+        threading.setprofile(trace)
+        sys.setprofile(trace)
+        try:
+            pmlkit.cli.main()
+        except SystemExit as end:
+            if end.code:
+                raise
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+    return sorted(name for name in called if not name.startswith(("methods", "numerics")))
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["walk"]:
+        found = walk()
+        sys.stderr.write("\n".join([*found, f"{len(found)} modules"]) + "\n")
+        sys.exit()
     PAGE.write_text(page_with(drawing(package_graph()), PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,8 @@
-"""How many threads linear algebra may use."""
+"""What holds while a fit runs: how many threads linear algebra uses, and one warning of each kind."""
 
+import re
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -8,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread"]
+__all__ = ["one_blas_thread", "one_of_each_warning"]
 
 
 class _ProcessLimit:
@@ -82,3 +84,36 @@ def one_blas_thread(*, when: bool = True) -> Iterator[None]:
             yield
         finally:
             _LIMIT.leave()
+
+
+_lock = threading.Lock()
+_catchers: list[Any] = []  # the one that is open, if any
+_n_inside = 0
+
+
+@contextmanager
+def one_of_each_warning() -> Iterator[None]:
+    """Hold warnings back until the end, then give the first of each kind: of a class and a text without its numbers.
+
+    What is set up to be an error or to be ignored stays so. Work that overlaps in threads, or is nested, is counted
+    as one: Python has one list of filters for all threads.
+    """
+    global _n_inside
+    with _lock:
+        if not _n_inside:
+            catcher = warnings.catch_warnings(record=True)
+            _catchers[:] = [(catcher, catcher.__enter__())]
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        shown: dict[tuple[type[Warning], str], warnings.WarningMessage] = {}
+        with _lock:
+            _n_inside -= 1
+            if not _n_inside:
+                catcher, found = _catchers.pop()
+                catcher.__exit__(None, None, None)
+                for warning in found:
+                    shown.setdefault((warning.category, re.sub(r"[\d.,e+-]+", "0", str(warning.message))), warning)
+        for warning in shown.values():
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

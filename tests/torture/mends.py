@@ -106,7 +106,7 @@ MENDS = [
      "tests/trust/test_injection.py -k of_a_review"),
     (9, "formulas in report --csv", "src/pmlkit/bench/results.py", "*map(guarded, words)", "*words",
      "tests/trust/test_injection.py -k of_a_review"),
-    (9, "escape sequences in a traceback", "src/pmlkit/cli/errors.py",
+    (9, "escape sequences in a traceback", "src/pmlkit/cli/app.py",
      "printable_lines(traceback.format_exc())", "traceback.format_exc()", "tests/trust/test_injection.py -k debug"),
     (9, "escape sequences in a report on a terminal", "src/pmlkit/cli/bench_command.py",
      "printable_lines(made.text) if sys.stdout.isatty() else made.text", "made.text",

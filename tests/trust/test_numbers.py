@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit import CandidateClassifier
-from pmlkit._warnings import one_of_each_warning
+from pmlkit._threads import one_of_each_warning
 from pmlkit.exceptions import DataError
 from pmlkit.methods import all_methods
 

@@ -1,5 +1,6 @@
 """`clean` for a table at hand, `LabelCleaner` for pipelines."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from numbers import Integral, Real
@@ -23,6 +24,7 @@ from pmlkit.cleaning.estimates import assess
 from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
+from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.methods import labels, make_classifier
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.model_file import model_file_state
@@ -61,9 +63,9 @@ def clean(
         Or a `Table` or `PMLDataset`, which has its own labels, names and media.
     Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
-    pred_probs : array or DataFrame of shape (n_samples, n_labels), optional
-        Out-of-sample probabilities of a model of your own, as of cross-validation: they are the evidence then, and no
-        model is fitted.
+    pred_probs : array, DataFrame or path, optional
+        Out-of-sample probabilities of a model of your own, of shape (n_samples, n_labels), as of cross-validation: they
+        are the evidence then, and no model is fitted. A file may be ``.npy``, ``.npz`` or Parquet.
     method : "auto", name of a method, or estimator, default="auto"
         Who judges. ``"auto"`` is the best there is for cleaning. An estimator needs ``decision_function`` or
         ``predict_proba``; unless it cross-fits inside, it is fitted once per fold.
@@ -138,6 +140,8 @@ def clean(
         )
     part = as_csr(candidates[:, judged])
     if pred_probs is not None:
+        if isinstance(pred_probs, str | os.PathLike):
+            pred_probs = read_probabilities(pred_probs, n_rows)
         probabilities = checked_probabilities(pred_probs, (n_rows, n_labels), names)
         evidence = given_evidence(probabilities[:, judged], part)
     else:

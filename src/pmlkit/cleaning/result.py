@@ -1,10 +1,10 @@
 """What cleaning found: suspects, noise rates, and labels without what can be removed safely."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from pmlkit._arrays import row_of_cells, without_cells
 from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import fact_table, grid
-from pmlkit.cleaning import removal
+from pmlkit.cleaning import outputs, removal
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.estimates import Estimate, n_first, with_mean
 from pmlkit.cleaning.missing import most_likely_missing
@@ -406,6 +406,56 @@ class CleaningResult:
         if labels.indicator.shape != self.Y.shape:
             raise ValueError(f"Y must have the shape {self.Y.shape} that was judged, got {labels.indicator.shape}.")
         return in_format(kept, labels.format, labels.names or self.label_names, like=Y)
+
+    def facts(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> dict[str, Any]:
+        """Return sizes, estimates and what would be removed as a dict of plain numbers, names and lists.
+
+        Parameters
+        ----------
+        precision, keep_at_least_one
+            What is removed, see `removable`.
+
+        Examples
+        --------
+        >>> from pmlkit.cleaning import clean
+        >>> from pmlkit.data import load_digit_strips
+        >>> strips = load_digit_strips(300)
+        >>> facts = clean(strips.X, strips.Y).facts()
+        >>> facts["rows"], facts["labels"], facts["removed"]
+        (300, 10, 0)
+        """
+        return outputs.facts(self, precision=precision, keep_at_least_one=keep_at_least_one)
+
+    def to_csv(
+        self,
+        path: str | os.PathLike[str],
+        which: Literal["suspects", "removed", "missing"] = "suspects",
+        *,
+        precision: float = 0.9,
+        keep_at_least_one: bool = True,
+        k: int = 200,
+        force: bool = False,
+        on_lines: Callable[[int], Any] = lambda n_lines: None,
+    ) -> None:
+        """Write labels with their confidence, rank and reasons as a CSV file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        which : {"suspects", "removed", "missing"}, default="suspects"
+            All doubtful labels, those that `removable` names, or the first `k` that `missing` names.
+        precision, keep_at_least_one
+            See `removable`.
+        k : int, default=200
+        force : bool, default=False
+            Replace a file that is there already.
+        on_lines : callable, optional
+            Called with the number of lines after each block of them, to show progress.
+        """
+        outputs.write_csv(
+            self, path, which, precision=precision, keep_at_least_one=keep_at_least_one, k=k, force=force,
+            on_lines=on_lines,
+        )  # fmt: skip
 
     @cached_property
     def twins(self) -> list[Twins]:

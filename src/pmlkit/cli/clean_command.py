@@ -1,9 +1,6 @@
 """The command ``clean``: from a table with messy labels to the same table with better ones, and a report."""
 
-import csv
-import io
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,26 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit._files import replacing, together
-from pmlkit._words import counted, guarded
+from pmlkit._files import together
+from pmlkit._words import counted
 from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, printable, quoted
 from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading
 from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, write_labels
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pmlkit._typing import BoolArray, IntArray
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
 
 __all__ = ["clean"]
 
 _N_SHOWN = 10
-_N_MISSING = 200
 _ANSWERS: dict[str, Any] = {"auto": "auto", "yes": True, "no": False}
-_LOG_BLOCK = 1000  # lines that are made at a time
-# Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
-_COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
 
 
 @dataclass(frozen=True)
@@ -145,49 +137,34 @@ def clean(
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
-    options = {"every_row_has_a_label": _ANSWERS[every_row_has_a_label]}
-    if pred_probs is not None:
-        options["pred_probs"] = _read_probabilities(pred_probs, table)
-    result = find_suspects(table, judge, min_rows, answers, **options)
-    keep_one = not may_empty_rows
-    removed = result.removable(precision=precision, keep_at_least_one=keep_one)
+    result = find_suspects(
+        table, judge, min_rows, answers, pred_probs=pred_probs,
+        every_row_has_a_label=_ANSWERS[every_row_has_a_label],
+    )  # fmt: skip
+    chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
     with together():
         if target is not None:
             with Watch(f"writing {target.name}"):
-                write_labels(table, target, result.cleaned(precision=precision, keep_at_least_one=keep_one))
-        if outputs.log is not None:
-            _write_cells(outputs.log, result, result.order[removed[result.order]])
-        if outputs.suspects is not None:
-            _write_cells(outputs.suspects, result, result.order[result.doubt[result.order] > 0.5])
-        if outputs.missing is not None:
-            with Watch(f"writing {outputs.missing.name}"):
-                _write_missing(outputs.missing, result)
+                write_labels(table, target, result.cleaned(**chosen))
+        tables: dict[Any, Path | None] = {
+            "removed": outputs.log, "suspects": outputs.suspects, "missing": outputs.missing
+        }  # fmt: skip
+        for which, csv_file in tables.items():
+            if csv_file is not None:
+                with Watch(f"writing {csv_file.name}") as watch:
+                    result.to_csv(csv_file, which, **chosen, force=force, on_lines=watch.advance)
         if outputs.report is not None:
             with Watch(f"writing {outputs.report.name}"):
                 title = f"How clean are the labels of {file.name}?"
-                result.report(outputs.report, title=title, precision=precision, keep_at_least_one=keep_one, force=force)
-    advice = result.advice(precision=precision, keep_at_least_one=keep_one, table=file.name)
-    _print(result, removed, table, outputs, common, advice, dry_run, time.perf_counter() - started)
+                result.report(outputs.report, title=title, **chosen, force=force)
+    advice = result.advice(**chosen, table=file.name)
+    _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
 
 
 def _check_precision(precision: float) -> None:
     if not 0 < precision <= 1:
         hint = f" For {precision:g} % write --precision {precision / 100:g}." if 1 < precision <= 100 else ""
         raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.{hint}")
-
-
-def _read_probabilities(path: Path, table: "Table | PMLDataset") -> Any:
-    """Return the probabilities; columns of Parquet files keep their names, which may be in another order."""
-    from pmlkit.data.files.side_features import read_embeddings
-
-    values = read_embeddings(path, table.Y.shape[0])
-    if path.suffix.lower() != ".parquet":
-        return values
-    import pandas as pd
-    from pyarrow import parquet
-
-    names = parquet.read_schema(path).names
-    return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
 
 
 def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
@@ -203,46 +180,9 @@ def _check_table(table: "Table | PMLDataset", target: Path | None) -> None:
             raise Misuse(str(error)) from error
 
 
-def _write_cells(path: Path, result: "CleaningResult", cells: "IntArray") -> None:
-    with replacing(path) as stream, Watch(f"writing {path.name}", total=len(cells)) as watch:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        csv.writer(text, lineterminator="\n").writerows(_cell_lines(result, cells, watch))
-        text.detach()
-
-
-def _write_missing(path: Path, result: "CleaningResult") -> None:
-    found = result.missing(_N_MISSING)
-    names = result.row_names
-    found.insert(1, "id", found["row"] if names is None else [names[row] for row in found["row"]])
-    found[["id", "label"]] = found[["id", "label"]].map(guarded)
-    found["score"] = found["score"].map("{:.4f}".format)
-    with replacing(path) as stream:
-        stream.write(found.to_csv(index=False, lineterminator="\n").encode("utf-8", errors="replace"))
-
-
-def _cell_lines(result: "CleaningResult", cells: "IntArray", watch: Watch) -> Iterator[list[Any]]:
-    """Yield a header and one line per label, with its confidence, its rank among all and the reasons against it."""
-    import numpy as np
-
-    yield ["row", "id", "label", "confidence", "rank", "reasons"]
-    rank = np.empty(result.Y.nnz, dtype=np.int64)
-    rank[result.order] = np.arange(1, len(result.order) + 1)
-    n_compared = max(_COMPARED_AT_LEAST, _COMPARED_PAIRS // result.Y.shape[0])
-    for start in range(0, len(cells), _LOG_BLOCK):
-        part = cells[start : start + _LOG_BLOCK]
-        reasons = result.reasons(part, n_similar=10 if start < n_compared else 0)
-        for cell, reason in zip(part.tolist(), reasons, strict=True):
-            row = int(result.rows[cell])
-            name = row if result.row_names is None else result.row_names[row]
-            label = result.label_names[int(result.Y.indices[cell])]
-            words = name, label, f"{1 - result.doubt[cell]:.4f}", int(rank[cell]), reason.sentence()
-            yield [row, *map(guarded, words)]
-        watch.advance(len(part))
-
-
 def _print(
     result: "CleaningResult",
-    removed: "BoolArray",
+    found: dict[str, Any],
     table: "Table | PMLDataset",
     outputs: Outputs,
     common: Common,
@@ -250,35 +190,16 @@ def _print(
     dry_run: bool,
     seconds: float,
 ) -> None:
-    n_removed = int(removed.sum())
-    overall = result.noise_rate_.overall
-    touched = len(set(result.rows[removed].tolist()))
     features = getattr(table, "features", [counted(table.X.shape[1], "feature")])
-    chosen = getattr(table, "feature_columns", None)
-    left_out = dict(chosen.left_out or {}) if chosen is not None else {}
+    columns = getattr(table, "feature_columns", None)
+    left_out = dict(columns.left_out or {}) if columns is not None else {}
     written = {kind: path for kind, path in outputs.given.items() if not (dry_run and path == outputs.output)}
-    facts: dict[str, object] = {
-        "rows": result.Y.shape[0],
-        "labels": result.Y.shape[1],
-        "candidates": int(result.Y.nnz),
-        "unlabelled_rows": int((result.Y.sum(axis=1) == 0).sum()),
-        "noise_rate": overall.rate,
-        "noise_rate_low": overall.low,
-        "noise_rate_high": overall.high,
-        "suspects": int((result.doubt > 0.5).sum()),
-        "removed": n_removed,
-        "rows_changed": touched,
-        "random_mistakes": result.random_mistakes_.rate,
-        "random_mistakes_low": result.random_mistakes_.low,
-        "random_mistakes_high": result.random_mistakes_.high,
+    facts: dict[str, object] = found | {
         "advice": advice,
         "dry_run": dry_run,
-        "method": result.method,
         "features": features,
         "id_column": getattr(table, "id_column", None),
         "columns_left_out": left_out,
-        "rare_labels": [result.label_names[k] for k in result.rare_labels],
-        "kept_labels": [result.label_names[k] for k in result.kept_labels],
         "written": list(written.values()),
         "seconds": round(seconds, 1),
     }
@@ -290,11 +211,12 @@ def _print(
         "labels": f"{result.Y.nnz:,} given, of {counted(result.Y.shape[1], 'kind')}",
         "features": "; ".join(features),
         "judged by": result.method,
-        "random mistakes": f"about {_percent(result.random_mistakes_)} of the labels "
-        f"(between {_percent(result.random_mistakes_.low)} and {_percent(result.random_mistakes_.high)})",
-        "all mistakes": f"between {_percent(overall.low)} and {_percent(overall.high)}, "
-        f"at a guess {_percent(overall)}",
-        "would remove" if dry_run else "removed": f"{counted(n_removed, 'label')} in {counted(touched, 'row')}",
+        "random mistakes": f"about {_percent(found['random_mistakes'])} of the labels (between "
+        f"{_percent(found['random_mistakes_low'])} and {_percent(found['random_mistakes_high'])})",
+        "all mistakes": f"between {_percent(found['noise_rate_low'])} and {_percent(found['noise_rate_high'])}, "
+        f"at a guess {_percent(found['noise_rate'])}",
+        "would remove" if dry_run else "removed": f"{counted(found['removed'], 'label')} in "
+        f"{counted(found['rows_changed'], 'row')}",
         "advice": advice,
     }  # fmt: skip
     if left_out:

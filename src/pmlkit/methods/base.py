@@ -17,9 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pmlkit._arrays import as_csr, is_table, moderate
 from pmlkit._labels import LabelFormat, in_format, ranked_names
-from pmlkit._threads import one_blas_thread
+from pmlkit._threads import one_blas_thread, one_of_each_warning
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit._warnings import one_of_each_warning
 from pmlkit.blocks import RowBlocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
 from pmlkit.methods.calibration import calibrated, fit_curve

@@ -39,6 +39,7 @@ __all__ = [
     "listing",
     "own_columns",
     "parse_numbers",
+    "read_ids",
     "refuse_repeated",
     "select",
 ]
@@ -146,6 +147,16 @@ def as_number(value: Any, *, decimal_comma: bool = False) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def read_ids(file: TableFile, column: str) -> list[Any]:
+    """Return the identifiers of the rows; those of a text file as int, if all are whole numbers."""
+    ids = ["" if value is None else value for value in file.cells([column])[column]]
+    joined = "".join(ids) if file.is_untyped else ""
+    if joined.isascii() and joined.isdigit() and all(ids):
+        numbers = [int(text) for text in ids] if max(map(len, ids)) < 19 else []
+        return numbers if [str(number) for number in numbers] == ids else ids
+    return ids
 
 
 def refuse_repeated(columns: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from pmlkit.data.files.base import (
     TableFile,
     check_column,
     label_key,
+    read_ids,
     select,
 )
 from pmlkit.data.files.common import Missing, Source, fill_missing
@@ -30,7 +31,7 @@ from pmlkit.data.files.labels import LabelColumns, read_labels
 from pmlkit.data.files.registry import FORMATS, compressed, format_by_name, open_file, parse_table
 from pmlkit.exceptions import DataError
 
-__all__ = ["own_layout", "read", "read_ids", "read_table", "to_dataset", "write"]
+__all__ = ["own_layout", "read", "read_table", "to_dataset", "write"]
 
 _COMPRESSIONS = (".gz", ".bz2")
 
@@ -293,16 +294,6 @@ def _read_labels(
     if not columns:
         raise DataError(f"no label column is left: {option} names none, or they are ignored.")
     return read_labels(file, columns, sep=sep)
-
-
-def read_ids(file: TableFile, column: str) -> list[Any]:
-    """Return the identifiers of the rows; those of a text file as int, if all are whole numbers."""
-    ids = ["" if value is None else value for value in file.cells([column])[column]]
-    joined = "".join(ids) if file.is_untyped else ""
-    if joined.isascii() and joined.isdigit() and all(ids):
-        numbers = [int(text) for text in ids] if max(map(len, ids)) < 19 else []
-        return numbers if [str(number) for number in numbers] == ids else ids
-    return ids
 
 
 def _aligned_truth(true: LabelColumns, truth: Names, found: LabelColumns, labels: Names | None) -> CSR:

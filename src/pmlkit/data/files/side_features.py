@@ -20,7 +20,7 @@ from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
 from pmlkit.exceptions import DataError
 
-__all__ = ["pixel_features", "read_embeddings", "read_images", "read_picture"]
+__all__ = ["pixel_features", "read_embeddings", "read_images", "read_picture", "read_probabilities"]
 
 _SIDE = 48  # pixels of a picture that is kept to be looked at
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
@@ -54,6 +54,17 @@ def read_embeddings(
     if len(bad):
         raise DataError(f"{name} holds NaN or infinity in {counted(len(bad), 'row')}, the first is row {bad[0]}.")
     return matrix
+
+
+def read_probabilities(path: str | os.PathLike[str], n_rows: int) -> Any:
+    """Return a matrix of probabilities; named columns of a Parquet file, which may be in any order, as a DataFrame."""
+    values = read_embeddings(path, n_rows)
+    if Path(path).suffix.lower() != ".parquet":
+        return values
+    import pandas as pd
+
+    names = optional_import("pyarrow.parquet").read_schema(path).names
+    return pd.DataFrame(values, columns=names) if len(names) == values.shape[1] else values
 
 
 def _load(path: Path, max_bytes: float | None) -> Any:

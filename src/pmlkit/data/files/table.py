@@ -29,10 +29,11 @@ from pmlkit.data.files.base import (
     excerpt,
     label_key,
     parse_numbers,
+    read_ids,
     select,
 )
 from pmlkit.data.files.common import Missing
-from pmlkit.data.files.datasets import own_layout, read_ids, to_dataset
+from pmlkit.data.files.datasets import own_layout, to_dataset
 from pmlkit.data.files.features import (
     FeatureColumns,
     TableReader,
