@@ -32,8 +32,8 @@ __all__ = ["BasePML", "Learned", "LearnedBlocks", "labelled_rows"]
 
 logger = logging.getLogger(__name__)
 
-_TOP_CELLS = 16_000_000
-"""Scores that are in memory at a time while the best labels are sought."""
+_SCORES_AT_ONCE = 16_000_000
+"""Scores that are in memory at a time while label sets, or the best labels, are made of them."""
 
 _LARGE_SIDE = 4_000
 """Smaller side of X from which products are large enough for several threads, whatever the number of rows."""
@@ -276,11 +276,16 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         check_is_fitted(self)
         if holds_blocks(X):
             return in_blocks.answers(self, X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
-        scores = self._scores_checked(X)
-        rule = self._rule()
+        rows, rule = self._checked_rows(X), self._rule()
         if self._is_binary:
-            return self.classes_[(rule.margin(scores)[:, 0] > 0).astype(int)]
-        return in_format(rule.label_sets(scores), LabelFormat(**self._label_format), self.label_names_, like=X)
+            return self.classes_[(rule.margin(self._own_scores(rows))[:, 0] > 0).astype(int)]
+        blocks = self._blocks_to_score(rows)
+        if len(blocks) == 1:
+            given = rule.label_sets(self._own_scores(rows))
+        else:  # Of many rows and labels only the label sets are kept, not the scores.
+            parts = [sparse.csr_array(rule.label_sets(self._own_scores(rows[some]))) for some in blocks]
+            given = sparse.csr_array(sparse.vstack(parts))
+        return in_format(given, LabelFormat(**self._label_format), self.label_names_, like=X)
 
     def predict_top_k(self, X: Any, k: int) -> tuple[Any, FloatArray]:
         """Return the k best labels of every row, best first, and their scores.
@@ -311,10 +316,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             best = in_blocks.answers(self, X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
             return best, in_blocks.answers(self, X, in_blocks.top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
-        step = max(1, _TOP_CELLS // n_labels)
-        parts = [
-            in_blocks.best_labels(self._own_scores(rows[i : i + step]), int(k)) for i in range(0, rows.shape[0], step)
-        ]
+        parts = [in_blocks.best_labels(self._own_scores(rows[some]), int(k)) for some in self._blocks_to_score(rows)]
         best, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return ranked_names(self.label_names_[best], self._label_format["container"], like=X), scores
 
@@ -353,6 +355,10 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         X = X.X if is_table(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return moderate(as_csr(X) if sparse.issparse(X) else X)
+
+    def _blocks_to_score(self, X: Features) -> list[slice]:
+        step = max(1, _SCORES_AT_ONCE // len(self.label_names_))
+        return [slice(first, first + step) for first in range(0, X.shape[0], step)]
 
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
