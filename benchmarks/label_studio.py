@@ -18,7 +18,7 @@ import httpx
 
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.review import export_suspects, import_answers
-from pmlkit.cleaning.review.exchange import LABEL_STUDIO_CONFIG
+from pmlkit.cleaning.review.exchange import LABEL_STUDIO_IMAGES
 from pmlkit.data import load_digit_strips
 
 _TOKEN = "0123456789abcdef0123456789abcdef01234567"
@@ -55,7 +55,7 @@ def main() -> None:
         print(f"skipped: there is no program {program!r}; pip install label-studio in an environment of its own")
         return
     strips = load_digit_strips(300, random_state=0)
-    result = clean(strips.X, strips.Y, label_names=strips.label_names)
+    result = clean(strips.X, strips.Y, label_names=strips.label_names, media=strips.media)
     truth = strips.truth.toarray()
     port = free_port()
     with tempfile.TemporaryDirectory() as name:
@@ -80,14 +80,16 @@ def main() -> None:
             )
             try:
                 wait_for(client, process)
-                project = client.post("/api/projects", json={"title": "pmlkit", "label_config": LABEL_STUDIO_CONFIG})
+                project = client.post("/api/projects", json={"title": "pmlkit", "label_config": LABEL_STUDIO_IMAGES})
                 project.raise_for_status()
                 number = project.json()["id"]
                 tasks = json.loads((folder / "tasks.json").read_text())
                 client.post(f"/api/projects/{number}/import", json=tasks).raise_for_status()
                 listed = client.get("/api/tasks", params={"project": number, "page_size": 100}).json()["tasks"]
                 scores = [task["predictions"][0]["score"] for task in tasks]
-                print(f"{len(listed)} of {len(tasks)} tasks are there, most doubtful {max(scores):.3f}")
+                n_pictures = sum("image" in task["data"] for task in listed)
+                print(f"{len(listed)} of {len(tasks)} tasks are there, {n_pictures} with a picture")
+                print(f"most doubtful {max(scores):.3f}")
                 for task in listed:
                     data = task["data"]
                     said = "right" if truth[data["row"], result.label_names.index(data["label"])] else "wrong"

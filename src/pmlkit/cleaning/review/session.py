@@ -119,9 +119,9 @@ class Review:
             who, "answer", str(kind) if kind in QUESTIONS else "selection", row, label, read_answer(given),
             seconds=read_seconds(given), shown=shown, client=read_client(given),
         )  # fmt: skip
-        self._append([event])
+        stored = self._append([event])
         with self._lock:
-            return {**self.questions.next(who, given.get("filter") or {}), "state": self._state()}
+            return {**self.questions.next(who, given.get("filter") or {}), **stored}
 
     def undo(self, who: str, given: Given) -> dict[str, Any]:
         """Take the person's last answer back, or their whole last selection; return its card."""
