@@ -1,9 +1,10 @@
-"""Damage valid files byte by byte and in their structure, and read them: ``python tests/torture/fuzz.py [inputs]``.
+"""Damage valid files and read them: ``python tests/torture/fuzz.py [inputs] [reader] [seed] [processes]``.
 
-Three in four inputs are damaged valid files, the fourth is a document of `tests/torture/documents.py`, right in form
-and odd in content. For each reader: only pmlkit's own errors may come out, no input may take longer than 2 s of
-processor time, and the memory that Python takes may not pass 10 times the input plus 100 MB. Prints a table in
-Markdown; exit code 1 if any promise is broken. Broken inputs are kept in the folder ``fuzz-found``.
+Three in four inputs are valid files that were damaged byte by byte, the fourth is a document of
+`tests/torture/documents.py`, right in form and odd in content. For each reader: only pmlkit's own errors may come out,
+no input may take longer than 2 s of processor time, and the memory of the process may not grow by more than 10 times
+the input plus 100 MB. Prints a table in Markdown; exit code 1 if any promise is broken. Broken inputs are kept in the
+folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ import signal
 import sqlite3
 import sys
 import tempfile
-import time
 import warnings
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,8 @@ from documents import makers
 
 OWN = (DataError, MethodError, PlanError)
 SECONDS, MEGABYTES = 2.0, 100
-MAX_SECONDS = 150.0  # of processor time per reader
+PART = 10_000  # inputs that one process reads
+COUNTS = ("inputs", "refused", "errors", "slow", "large")
 TOKENS = [
     *(b"", b"0", b"1", b"-1", b"9" * 30, b"9" * 5000, b"1e999", b"nan", b"2147483647", b"4294967296", b"true", b"null"),
     *(b"\x00", b"\xff\xfe", b"\xc3", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"="),
@@ -207,18 +209,29 @@ def _alarm(number, frame):
     raise TooSlow
 
 
-def fuzz(name, reader, suffix, contents, n_inputs, seconds, folder, make=None, seed=0):
+def _peak_memory(*, forget=False):
+    """Return the largest resident memory in bytes so far, or since it was forgotten where Linux lets that happen."""
+    if not forget:
+        with contextlib.suppress(OSError), open("/proc/self/status") as stream:
+            return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM")) * 1024
+    else:
+        with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as stream:
+            stream.write("5")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def fuzz(name, reader, suffix, contents, n_inputs, folder, make, seed):
     """Return how many inputs were read, how many of them were refused, and what went wrong."""
     chance = random.Random(f"{name} {seed}")
     path = folder / f"input{suffix}"
-    counts = {"inputs": 0, "refused": 0, "errors": 0, "slow": 0, "large": 0}
-    found, start = {}, time.process_time()
-    while counts["inputs"] < n_inputs and time.process_time() - start < seconds:
-        is_document = make is not None and counts["inputs"] % 4 == 3
+    counts, found = dict.fromkeys(COUNTS, 0), {}
+    for i in range(n_inputs):
+        is_document = make is not None and i % 4 == 3
         content = make(chance) if is_document else damaged(chance.choice(contents), chance)
         path.write_bytes(content)
         counts["inputs"] += 1
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        _peak_memory(forget=True)
+        before = _peak_memory()
         problem = None
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
@@ -231,40 +244,78 @@ def fuzz(name, reader, suffix, contents, n_inputs, seconds, folder, make=None, s
             problem = "errors", f"{type(error).__name__}: {str(error)[:100]}"
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        if grown > 10 * len(content) / 1024 + MEGABYTES * 1024:
-            problem = "large", f"{grown / 1024:.0f} MB"
+        grown = _peak_memory() - before
+        if grown > 10 * len(content) + MEGABYTES * 2**20:
+            problem = "large", f"{grown / 2**20:.0f} MB"
         if problem:
             counts[problem[0]] += 1
             if problem[1][:40] not in found:
                 found[problem[1][:40]] = problem[1]
-                kept = Path("fuzz-found")
-                kept.mkdir(exist_ok=True)
-                (kept / f"{name.partition(' ')[0].strip(',')}-{counts['inputs']}{suffix}").write_bytes(content)
+                _keep(content, name, f"{seed}-{i}{suffix}")
         for left in folder.glob("input*"):
             left.unlink(missing_ok=True)
     return counts, list(found.values())
 
 
+def _keep(content, name, where):
+    kept = Path("fuzz-found")
+    kept.mkdir(exist_ok=True)
+    (kept / f"{''.join(c if c.isalnum() else '-' for c in name)}-{where}".replace(" ", "-")).write_bytes(content)
+
+
+def fuzz_in_parts(valid, make, n_inputs, seed, n_processes, folder):
+    """Yield the counts and findings of each reader; every part of the inputs is read by a forked process."""
+    waiting = [(key, part) for key in valid for part in range(-(-n_inputs // PART))]
+    left = Counter(key for key, _ in waiting)
+    totals = {key: (Counter(dict.fromkeys(COUNTS, 0)), []) for key in valid}
+    running = {}
+    while waiting or running:
+        while waiting and len(running) < n_processes:
+            key, part = waiting.pop(0)
+            own = folder / f"{len(waiting)}"
+            own.mkdir()
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    size = min(PART, n_inputs - part * PART)
+                    result = fuzz(key, *valid[key], size, own, make.get(key), f"{seed} {part}")
+                    (own / "result.json").write_text(json.dumps(result))
+                    code = 0
+                finally:
+                    os._exit(code)
+            running[child] = key, own
+        child, status = os.wait()
+        key, own = running.pop(child)
+        if status:  # the interpreter crashed: the input that did it is still there
+            for path in own.glob("input*"):
+                _keep(path.read_bytes(), key, f"crash{path.suffix}")
+            counts, found = {"errors": 1}, [f"the process ended with {os.waitstatus_to_exitcode(status)}"]
+        else:
+            counts, found = json.loads((own / "result.json").read_text())
+        totals[key][0].update(counts)
+        totals[key][1].extend(found)
+        left[key] -= 1
+        if not left[key]:
+            yield key, *totals[key]
+
+
 def main():
     """Fuzz all readers, or those whose name holds a text, with a number of inputs each, and print the table."""
-    n_inputs = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    only = sys.argv[2] if len(sys.argv) > 2 else ""
+    given = sys.argv[1:]
+    n_inputs, only, seed, n_processes = given + ["100000", "", "0", "2"][len(given) :]
     logging.disable()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGPROF, _alarm)
     bad = 0
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk would take most of the time
     with tempfile.TemporaryDirectory(dir=memory) as name:
-        folder = Path(name)
-        (folder / "work").mkdir()
-        valid = samples(folder)
-        make = makers({key: contents for key, (_, _, contents) in valid.items()})
-        readers = {key: value for key, value in valid.items() if only in key}
+        all_of_them = samples(Path(name))
+        valid = {key: value for key, value in all_of_them.items() if only in key}
+        make = makers({key: contents for key, (_, _, contents) in all_of_them.items()})
         print("| reader | inputs | refused | other errors | over 2 s | over memory |\n|---|---|---|---|---|---|")
-        for key, (reader, suffix, contents) in readers.items():
-            counts, found = fuzz(key, reader, suffix, contents, n_inputs, MAX_SECONDS, folder / "work", make.get(key))
-            print(f"| {key} | " + " | ".join(f"{n:,}" for n in counts.values()) + " |", flush=True)
+        for key, counts, found in fuzz_in_parts(valid, make, int(n_inputs), seed, int(n_processes), Path(name)):
+            print(f"| {key} | " + " | ".join(f"{counts[column]:,}" for column in COUNTS) + " |", flush=True)
             for sentence in found:
                 print(f"  {key}: {sentence}", file=sys.stderr, flush=True)
             bad += len(found)
