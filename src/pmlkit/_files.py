@@ -142,11 +142,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path).resolve()
     _remove_abandoned(target.parent)
     temporary = target.with_name(f".{target.name[:200]}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    is_ours = True
     try:
-        stream = temporary.open("xb")
-    except OSError as error:
-        raise DataError(f"Nothing can be written in the folder {str(target.parent)!r}: {error.strerror}.") from error
-    try:
+        try:
+            stream = temporary.open("xb")
+        except OSError as error:
+            is_ours = False
+            reason = f"Nothing can be written in the folder {str(target.parent)!r}: {error.strerror}."
+            raise DataError(reason) from error
         with stream:
             yield stream
             stream.flush()
@@ -157,7 +160,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         else:
             held.append((temporary, target, str(path)))
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        if is_ours:
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _not_written(str(path), error) from error
         raise

@@ -1,6 +1,7 @@
 """Functions over blocks in this process: budgets, laziness, checkpoints."""
 
 import gc
+import os
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,29 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
     Journal(tmp_path).open({"data": 1})
     with pytest.raises(DataError, match="belongs to another fit"):
         Journal(tmp_path).open({"data": 2})
+
+
+def test_a_fit_that_was_killed_while_its_checkpoint_began_can_be_repeated(tmp_path, monkeypatch):
+    def killed(number):
+        raise Interrupted
+
+    monkeypatch.setattr(os, "fsync", killed)
+    with pytest.raises(Interrupted):
+        Journal(tmp_path).open({"data": 1})
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    Journal(tmp_path).open({"data": 1})
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(Interrupted):
+        a_fit(tmp_path, [], stop_after=3)
+    path = tmp_path / "pass-0001.npz"
+    content = path.read_bytes()
+    for damaged in (b"", content[: len(content) // 2], bytes(len(content))):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"damaged at pass-0001.npz: delete it"):
+            a_fit(tmp_path, [])
 
 
 def test_a_resumed_fit_keeps_what_it_kept_before(tmp_path):

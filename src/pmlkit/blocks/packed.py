@@ -2,14 +2,17 @@
 
 import json
 import weakref
+import zipfile
+import zlib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._files import replacing
 from pmlkit.exceptions import DataError
 
 __all__ = ["Journal", "OnDisk", "n_bytes", "read_packed", "write_packed"]
@@ -31,7 +34,8 @@ def n_bytes(value: Any) -> int:
 def write_packed(path: Path, value: Any) -> None:
     """Write a nested value of arrays, CSR arrays, tuples, lists, dicts, numbers and texts; whole or not at all."""
     layout, arrays = _pack(value, [])
-    _write(path, [np.array(json.dumps(layout)), *arrays])
+    with replacing(path) as stream:
+        _write(stream, [np.array(json.dumps(layout)), *arrays])
 
 
 def read_packed(path: Path) -> Any:
@@ -54,7 +58,8 @@ class OnDisk:
     def __init__(self, value: Any, path: Path, folder: Any) -> None:
         self._layout, arrays = _pack(value, [])
         self._path, self._folder = path, folder
-        _write(path, arrays)
+        with path.open("wb") as stream:
+            _write(stream, arrays)
         weakref.finalize(self, path.unlink, missing_ok=True)
 
     def load(self) -> Any:
@@ -63,12 +68,9 @@ class OnDisk:
             return _unpack(self._layout, file, 0)
 
 
-def _write(path: Path, arrays: list[NDArray[Any]]) -> None:
+def _write(stream: BinaryIO, arrays: list[NDArray[Any]]) -> None:
     named: dict[str, Any] = {f"a{i}": array for i, array in enumerate(arrays)}
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.savez(file, **named)
-    part.replace(path)
+    np.savez(stream, **named)
 
 
 def _pack(value: Any, arrays: list[NDArray[Any]]) -> tuple[Any, list[NDArray[Any]]]:
@@ -131,12 +133,14 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         title = self.folder / "fit.json"
         text = json.dumps(key, sort_keys=True, default=str)
-        if title.exists() and title.read_text(encoding="utf-8") != text:
+        if not title.exists():
+            with replacing(title) as stream:
+                stream.write(text.encode())
+        elif title.read_bytes() != text.encode():
             raise DataError(
                 f"The checkpoint {self.folder} belongs to another fit (other data, parameters or version): "
                 "delete it, or give another path."
             )
-        title.write_text(text, encoding="utf-8")
         self._n_used = 0
         while self._path(self._n_stored).exists():
             self._n_stored += 1
@@ -149,8 +153,13 @@ class Journal:
 
     def next(self) -> Any:
         """Return the next known result."""
+        path = self._path(self._n_used)
+        try:
+            value = read_packed(path)
+        except (OSError, EOFError, ValueError, TypeError, LookupError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(f"The checkpoint {self.folder} is damaged at {path.name}: delete it.") from error
         self._n_used += 1
-        return read_packed(self._path(self._n_used - 1))
+        return value
 
     def append(self, value: Any) -> None:
         """Store the result of a pass."""
