@@ -74,9 +74,12 @@ class Popen:
         readers = [threading.Thread(target=lambda n=n: said.update({n: getattr(self, n).read()}))
                    for n in ("stdout", "stderr") if getattr(self, n) is not None]  # fmt: skip
         for reader in readers:
+            reader.daemon = True
             reader.start()
         for reader in readers:
-            reader.join()
+            reader.join(timeout)
+            if reader.is_alive():  # it, or a process that it started, still runs
+                raise subprocess.TimeoutExpired(self.args, timeout)
         self.wait()
         return said.get("stdout"), said.get("stderr")
 
@@ -108,7 +111,7 @@ def run(words, *, capture_output=False, text=False, check=False, input=None, tim
     process = Popen(words, text=text, **options)
     if input is not None:
         threading.Thread(target=lambda: (process.stdin.write(input), process.stdin.close())).start()
-    stdout, stderr = process.communicate()
+    stdout, stderr = process.communicate(timeout)
     done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
     if check:
         done.check_returncode()

@@ -28,6 +28,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx
+import numpy as np
 
 from pmlkit import cli, open_table
 from pmlkit.bench import load_cells
@@ -41,6 +42,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 POSTS = ("posts.csv", "--labels", "tags", "--sep", ";", "--text", "body")
 STORE = "b.sqlite"
+CHECKPOINT = "fit with a checkpoint"
 SAME = ["data", "noise", "ratio", "label", "repeat", "status", "average_precision", "ranking_loss"]
 
 
@@ -60,6 +62,7 @@ class Command:
 
     words: tuple
     outputs: tuple = ()
+    store: str = ""
     whole: dict = field(default_factory=dict)
     seconds: float = 0.0
     n_operations: int = 0
@@ -75,21 +78,18 @@ COMMANDS = {
     ),
     "export": Command(("export", *POSTS, "--to", "label-studio", "-o", "tasks.json"), ("tasks.json",)),
     "apply": Command(("apply", "review.sqlite", *POSTS, "-o", "a.csv"), ("a.csv",)),
+    "noise": Command(("noise", "small.csv", "n.npz"), ("n.npz",)),
+    "report": Command(("report", "done.sqlite", "-o", "report.html"), ("report.html",)),
     "bench": Command(
-        (
-            "bench",
-            "--data",
-            "small.csv",
-            "-m",
-            "MLkNN,PMLLFC,FPML",
-            "--noise",
-            "0.5,1",
-            "--repeats",
-            "4",
-            "-o",
-            STORE,
-        )
+        ("bench", "--data", "small.csv", "-m", "MLkNN,PMLLFC,FPML", "--noise", "0.5,1", "--repeats", "4", "-o", STORE),
+        store=STORE,
     ),
+    "reproduce": Command(
+        ("reproduce", "--quick", "--embedded", "-o", "again"),
+        ("again/means.csv", "again/verdict.md", "again/figure4.csv"),
+        store="again/results.sqlite",
+    ),
+    CHECKPOINT: Command((CHECKPOINT,), ("answers.npy",)),
     "review": Command(("review", *POSTS, "--answers", "r.sqlite", "--no-browser")),
     "audit": Command(("audit", *POSTS, "--answers", "answers.csv", "--who", "ann")),
 }
@@ -103,6 +103,39 @@ def prepare(folder):
     strips = load_digit_strips(60)
     true = PMLDataset(strips.X, strips.truth, truth=strips.truth, label_names=strips.label_names)
     write(true, folder / "small.csv")
+
+
+def make_reproduction_small():
+    """Let ``reproduce --embedded`` take two methods, sixty rows and few weights."""
+    from pmlkit.bench import paper
+    from pmlkit.bench.paper import experiments
+
+    paper.embedded_experiments = lambda *, repeats: experiments.embedded_experiments(
+        repeats=repeats, n_rows=60, methods=["PML-LFC", "ML-KNN"]
+    )
+    for name, labels in experiments.SENSITIVITY.items():
+        experiments.SENSITIVITY[name] = {weight: labels[weight] for weight in (0.001, 10.0)}
+
+
+def fit_with_checkpoint():
+    """Fit ClearPML to row blocks and write its scores: what the library does, as there is no such command."""
+    from pmlkit import ClearPML
+    from pmlkit._files import replacing
+    from pmlkit.blocks import RowBlocks
+    from pmlkit.cli.stopping import stop_on_sigterm, stopped_by
+    from pmlkit.data import load_digit_strips
+
+    stop_on_sigterm()
+    try:
+        strips = load_digit_strips(120)
+        blocks = RowBlocks([strips.X[:60], strips.X[60:]], [strips.Y[:60], strips.Y[60:]], checkpoint="passes")
+        model = ClearPML().fit(blocks)
+        with replacing("answers.npy") as stream:
+            np.save(stream, model.decision_function(strips.X))
+    except KeyboardInterrupt:
+        sentence, code = stopped_by()
+        print("stopped:", sentence, file=sys.stderr)
+        sys.exit(code)
 
 
 def in_child(words, folder, number=None, operation=None, terminal=None):
@@ -133,7 +166,11 @@ def in_child(words, folder, number=None, operation=None, terminal=None):
         sys.argv = ["pmlkit", *words]
         try:
             os.write(writing, b"x")
-            cli.main()
+            if words[0] == CHECKPOINT:
+                fit_with_checkpoint()
+                code = 0
+            else:
+                cli.main()
         except SystemExit as end:
             code = end.code or 0
         with contextlib.suppress(OSError):
@@ -215,7 +252,7 @@ def check_files(command, folder, code, number):
     for name in present:
         expect(content_of(folder / name) == command.whole[name], f"{name} is not whole")
     expect("Traceback" not in said, f"a traceback: {said}")
-    left = [name for name in os.listdir(folder) if name.endswith(".part")]
+    left = [path.name for path in folder.rglob("*.part")]
     if number == signal.SIGKILL and code == -9:
         return
     expect(not left, f"{left} was left")
@@ -225,6 +262,7 @@ def check_files(command, folder, code, number):
         expect(said.splitlines()[-1].startswith("stopped: "), f"it said {said[-300:]!r}")
     else:
         expect(len(present) == len(command.outputs), f"done, but only {present} was written")
+        expect(not (folder / "passes").exists(), "a checkpoint was left")
 
 
 def try_files(name, command, folder, chance, number, by_operation):
@@ -244,29 +282,33 @@ def try_files(name, command, folder, chance, number, by_operation):
     return 0, code
 
 
-def _cells(folder):
+def _cells(path):
     try:
-        return load_cells(folder / STORE)[SAME].set_index(SAME[:5]).sort_index()
+        return load_cells(path)[SAME].set_index(SAME[:5]).sort_index()
     except DataError:
         return None
 
 
-def try_bench(name, command, folder, chance, number, by_operation):
+def try_store(name, command, folder, chance, number, by_operation):
     """Stop a benchmark: what another process has seen done must stay, and the end is always the same."""
     child = in_child(command.words, folder)
     until, seen = time.monotonic() + chance.random() * command.seconds, None
     while time.monotonic() < until:
-        cells = _cells(folder)
+        cells = _cells(folder / command.store)
         seen = cells if cells is not None else seen
         time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, number)
     code = ended(child)
-    expect(code in (0, CODES[number]), f"exit code {code}")
+    expect(code in (0, CODES[number]), f"exit code {code}: {said_by(folder)[-300:]}")
+    if code != -9:
+        expect(not list(folder.rglob("*.part")), "temporary files were left")
     if seen is not None:
-        expect(_cells(folder).loc[seen.index].equals(seen), "a finished cell was lost or has changed")
-    expect(ended(in_child(command.words, folder)) == 0, "the next run fails")
-    expect(_cells(folder).equals(command.whole["cells"]), "the cells are not those of an undisturbed run")
+        expect(_cells(folder / command.store).loc[seen.index].equals(seen), "a finished cell was lost or has changed")
+    expect(ended(in_child(command.words, folder)) == 0, "the next run fails: " + said_by(folder)[-300:])
+    expect(_cells(folder / command.store).equals(command.whole["cells"]), "other cells than those undisturbed")
+    for output in command.outputs:
+        expect(content_of(folder / output) == command.whole[output], f"{output} is not as undisturbed")
     return 0 if seen is None else len(seen), code
 
 
@@ -356,17 +398,19 @@ def _drain(master):
             pass
 
 
-TRIALS = {"bench": try_bench, "review": try_review, "audit": try_audit}
+TRIALS = {"bench": try_store, "reproduce": try_store, "review": try_review, "audit": try_audit}
 
 
 def reference(folder):
     """Run every command undisturbed, in this process, so that forked ones find all modules loaded; keep the results."""
     prepare(folder)
+    make_reproduction_small()
     before = os.getcwd()
     os.chdir(folder)
     try:
         for words in (COMMANDS["fit"].words, ("predict", "m.skops", "posts.csv", "-o", "p.csv")):
             _call(words)
+        _call([*COMMANDS["bench"].words[:-1], "done.sqlite"])
         shutil.copy("m.skops", "model.skops")
         os.remove("p.csv")
         os.remove("m.skops")
@@ -388,15 +432,15 @@ def reference(folder):
         command.n_operations = int((folder.parent / "operations.txt").read_text())
         for output in command.outputs:
             command.whole[output] = content_of(folder / output)
-        if name == "bench":
-            command.whole["cells"] = _cells(folder)
+        if command.store:
+            command.whole["cells"] = _cells(folder / command.store)
         for left in set(os.listdir(folder)) - set(kept):
-            (folder / left).unlink()
+            shutil.rmtree(folder / left) if (folder / left).is_dir() else (folder / left).unlink()
     return kept
 
 
 def _call(words):
-    with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None), contextlib.suppress(SystemExit):
         app(list(words))
 
 

@@ -163,7 +163,8 @@ def run(
     with Store(store) as opened, _workers(jobs, dask) as parallel:
         text = plan_text(plan)
         opened.begin(cells, command=command or text, plan=text, jobs=jobs, retry_failed=retry_failed)
-        state = _Run(opened, list(by_key.values()), budget, callback)
+        owner = os.getpid() if dask is None else None  # the parent of all workers
+        state = _Run(opened, list(by_key.values()), budget, callback, owner)
         before = opened.counts()
         callback.begin(len(by_key), before.done + before.failed, jobs)
         try:
@@ -178,8 +179,11 @@ def run(
 class _Run:
     """State of a run: which cells are under way, and which were when a worker died."""
 
-    def __init__(self, store: Store, cells: Sequence[Cell], budget: Budget, callback: ProgressCallback) -> None:
+    def __init__(
+        self, store: Store, cells: Sequence[Cell], budget: Budget, callback: ProgressCallback, owner: int | None
+    ) -> None:
         self._store = store
+        self._owner = owner
         self._cells = cells
         self._budget = budget
         self._callback = callback
@@ -221,7 +225,7 @@ class _Run:
             self._run_these(rest, parallel)
 
     def _run_these(self, todo: Sequence[Cell], parallel: joblib.Parallel) -> None:
-        tasks = (joblib.delayed(_run_named)(cell, self._budget) for cell in self._claims(todo))
+        tasks = (joblib.delayed(_run_named)(cell, self._budget, self._owner) for cell in self._claims(todo))
         try:
             # Closed at once on an error here, which cancels the cells under way.
             with contextlib.closing(parallel(tasks)) as answers:
@@ -264,8 +268,10 @@ class _Run:
                 self._under_way.pop(key)
 
 
-def _run_named(cell: Cell, budget: Budget) -> tuple[Cell, Outcome]:
+def _run_named(cell: Cell, budget: Budget, owner: int | None) -> tuple[Cell, Outcome]:
     """Run a cell and return it with its outcome, since outcomes arrive in any order."""
+    if owner is not None and owner != os.getpid():
+        die_with_parent(owner)  # joblib starts workers in place of dead ones without the initializer
     return cell, run_cell(cell, budget)
 
 
