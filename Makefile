@@ -74,7 +74,7 @@ docs: $(STAMP)
 torture: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris 2>/dev/null || true
 	timeout 420 $(BIN)/python tests/torture/mends.py
-	timeout 300 $(BIN)/python tests/torture/crash.py 300
+	timeout 300 $(BIN)/python tests/torture/crash.py 260
 	timeout 360 $(BIN)/python tests/torture/guided.py 115
 	timeout 720 $(BIN)/python tests/torture/fuzz.py 50000
 

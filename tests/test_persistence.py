@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 import pmlkit
-from pmlkit import CandidateClassifier, CandidateLogistic, ClearPML, LabelCleaner, MLkNN
+from pmlkit import CandidateClassifier, CandidateLogistic, ClearPML, LabelCleaner, MLkNN, persistence
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 from pmlkit.persistence import dumps, load, loads, save
@@ -254,3 +254,13 @@ def test_large_coefficients_are_written_in_single_precision(monkeypatch, oracle)
     expected = model.decision_function(oracle.X_test)
     np.testing.assert_allclose(copy.decision_function(oracle.X_test), expected, atol=1e-5)
     assert pickle.loads(pickle.dumps(model)).dual_coef_.dtype == np.float64
+
+
+def test_a_file_with_an_object_that_has_no_class_is_damaged(monkeypatch):
+    class Odd:
+        def __getattribute__(self, name):
+            raise AttributeError(name)
+
+    monkeypatch.setattr(persistence.skops.io, "load", lambda *_, **__: {"a": Odd()})
+    with pytest.raises(DataError, match="damaged"):
+        persistence._load(None, "m.skops", [])

@@ -150,8 +150,11 @@ def _load(stream: Any, source: str, trusted: Iterable[type | str]) -> Any:
         raise
     except Exception as error:  # skops fails in as many ways as a file can be damaged.
         raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
-    for part in _parts(model):
-        _refuse_unsafe(part, source, own)
+    try:
+        for part in _parts(model):
+            _refuse_unsafe(part, source, own)
+    except AttributeError as error:  # an object without a class or the state of its class
+        raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
     return model
 
 
