@@ -163,8 +163,7 @@ def run(
     with Store(store) as opened, _workers(jobs, dask) as parallel:
         text = plan_text(plan)
         opened.begin(cells, command=command or text, plan=text, jobs=jobs, retry_failed=retry_failed)
-        owner = os.getpid() if dask is None else None  # the parent of all workers
-        state = _Run(opened, list(by_key.values()), budget, callback, owner)
+        state = _Run(opened, list(by_key.values()), budget, callback)
         before = opened.counts()
         callback.begin(len(by_key), before.done + before.failed, jobs)
         try:
@@ -179,11 +178,8 @@ def run(
 class _Run:
     """State of a run: which cells are under way, and which were when a worker died."""
 
-    def __init__(
-        self, store: Store, cells: Sequence[Cell], budget: Budget, callback: ProgressCallback, owner: int | None
-    ) -> None:
+    def __init__(self, store: Store, cells: Sequence[Cell], budget: Budget, callback: ProgressCallback) -> None:
         self._store = store
-        self._owner = owner
         self._cells = cells
         self._budget = budget
         self._callback = callback
@@ -225,7 +221,7 @@ class _Run:
             self._run_these(rest, parallel)
 
     def _run_these(self, todo: Sequence[Cell], parallel: joblib.Parallel) -> None:
-        tasks = (joblib.delayed(_run_named)(cell, self._budget, self._owner) for cell in self._claims(todo))
+        tasks = (joblib.delayed(_run_named)(cell, self._budget) for cell in self._claims(todo))
         try:
             # Closed at once on an error here, which cancels the cells under way.
             with contextlib.closing(parallel(tasks)) as answers:
@@ -268,10 +264,8 @@ class _Run:
                 self._under_way.pop(key)
 
 
-def _run_named(cell: Cell, budget: Budget, owner: int | None) -> tuple[Cell, Outcome]:
+def _run_named(cell: Cell, budget: Budget) -> tuple[Cell, Outcome]:
     """Run a cell and return it with its outcome, since outcomes arrive in any order."""
-    if owner is not None and owner != os.getpid():
-        die_with_parent(owner)  # joblib starts workers in place of dead ones without the initializer
     return cell, run_cell(cell, budget)
 
 
@@ -282,8 +276,8 @@ def _workers(jobs: int, dask: str | None) -> Iterator[joblib.Parallel]:
     if dask is None:
         options |= {"initializer": die_with_parent, "initargs": (os.getpid(),)}
         try:
-            with joblib.Parallel(n_jobs=jobs, backend="loky", pre_dispatch="1.5*n_jobs", **options) as parallel:
-                yield parallel
+            # Not as a context manager: after the death of a worker joblib would start others without the initializer.
+            yield joblib.Parallel(n_jobs=jobs, backend="loky", pre_dispatch="1.5*n_jobs", **options)
         finally:
             close_sandbox()  # with one job, cells are started from this process
         return
