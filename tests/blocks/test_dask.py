@@ -104,8 +104,20 @@ def test_collections_are_given_to_fit_as_they_are(dask_client, strips):
         model = ClearPML(n_landmarks=100).fit(x, y)
         assert_same(model, ClearPML(n_landmarks=100).fit(strips.X, strips.Y), strips.X, dask_client)
         assert model.predict_proba(x).shape == (400, 10)
-    with pytest.raises(ValueError, match="clean judges data in memory"):
-        clean(x, y)
+
+
+def test_clean_finds_the_suspects_of_memory(dask_client, strips):
+    Y = strips.Y.toarray().copy()
+    Y[::9] = 0
+    Y[:, 3] = 0
+    Y[:2, 3] = 1  # too rare to be judged
+    x, y = da.from_array(strips.X, chunks=(150, strips.X.shape[1])), da.from_array(Y, chunks=(150, 10))
+    found, whole = clean(RowBlocks(x, y, client=dask_client)), clean(strips.X, Y)
+    np.testing.assert_allclose(found.doubt, whole.doubt, atol=1e-6)
+    assert np.array_equal(found.order, whole.order)
+    assert found.suspects[["row", "label"]].equals(whole.suspects[["row", "label"]])
+    assert found.rare_labels.tolist() == whole.rare_labels.tolist() == [3]
+    assert found.noise_rate_.overall == pytest.approx(whole.noise_rate_.overall, abs=1e-6)
 
 
 def test_sparse_chunks_and_a_sample_of_rows(dask_client, monkeypatch):

@@ -19,6 +19,7 @@ from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
 from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.verified import with_answers
+from pmlkit.cleaning.blocks import fit_to_blocks, judged_blocks, row_keys
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import assess
 from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
@@ -60,7 +61,9 @@ def clean(
     ----------
     X : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
         Numbers only; `pmlkit.open_table` makes them of texts and categories. May be left out if there are `pred_probs`.
-        Or a `Table` or `PMLDataset`, which has its own labels, names and media.
+        Or a `Table` or `PMLDataset`, which has its own labels, names and media. Or `RowBlocks` or a Dask collection,
+        up to 40 million cells (rows times labels): features stay in their blocks, so that there are no similar rows
+        among the reasons.
     Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
     pred_probs : array, DataFrame or path, optional
@@ -101,19 +104,19 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    blocks = None
     if holds_blocks(X):
-        raise ValueError(
-            "clean judges data in memory, not blocks: compute X and Y first, or fit ClearPML to the blocks, whose "
-            "label_confidence_ is lowest where labels are probably wrong."
-        )
-    if Y is None and is_table(X):
+        blocks, Y = judged_blocks(X, Y, pred_probs)
+        X = None
+        label_names = blocks.label_names if label_names is None else label_names
+    elif Y is None and is_table(X):
         table, X, Y = X, X.X, X.Y
         label_names = table.label_names if label_names is None else label_names
         row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
         media = table.media if media is None else media
     if Y is None:
         raise ValueError("Y must be given: the candidates to judge.")
-    if X is None and pred_probs is None:
+    if X is None and pred_probs is None and blocks is None:
         raise ValueError("X must be given, the features to judge labels by, or pred_probs, a model's probabilities.")
     if every_row_has_a_label not in (True, False, "auto"):
         raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
@@ -148,7 +151,10 @@ def clean(
         model = make_classifier(method)
         if every_row_has_a_label != "auto" and "every_row_has_a_label" in model.get_params():
             model.set_params(every_row_has_a_label=every_row_has_a_label)
-        evidence = cross_fit(model, X, part, n_folds=n_folds, on_fit=on_fit)
+        if blocks is None:
+            evidence = cross_fit(model, X, part, n_folds=n_folds, on_fit=on_fit)
+        else:
+            evidence = fit_to_blocks(model, blocks, judged, part, on_fit=on_fit)
     if not predicts_labels(evidence.scores, part):
         what = "features" if pred_probs is None else "probabilities"
         raise ValueError(
@@ -159,7 +165,7 @@ def clean(
         false_probability(evidence.scores, part, evidence.confidence),
         evidence.scores,
         part,
-        row_hash(evidence.scores if X is None else X),
+        row_hash(evidence.scores if X is None else X) if blocks is None else row_keys(blocks),
         calibrated=evidence.confidence is not None,
         every_row_has_a_label=every_row_has_a_label,
     )
@@ -181,7 +187,7 @@ def clean(
         media=as_media(media, n_rows),
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
-        given=given.format,
+        given=given.format if blocks is None else blocks.label_format,
         overall_rate=verdict.noise_rate,
         random_mistakes_=verdict.random_mistakes,
         sure_mistakes=verdict.sure_mistakes,

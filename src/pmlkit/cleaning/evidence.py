@@ -21,7 +21,7 @@ from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
 from pmlkit.numerics.folds import content_folds
 
-__all__ = ["Evidence", "checked_probabilities", "cross_fit", "given_evidence"]
+__all__ = ["Evidence", "checked_probabilities", "cross_fit", "evidence_of", "given_evidence"]
 
 _TOO_GOOD = 0.99
 
@@ -89,11 +89,15 @@ def cross_fit(
     fitted = clone(model)
     on_fit(fitted)
     fitted.fit(X, Y)
-    scores = fitted.out_of_fold_scores_
-    unlabelled = np.diff(Y.indptr) == 0
-    scores[unlabelled] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
-    if isinstance(model, ClearPML):
-        return Evidence(scores, f"{name}, each row left out in turn", fitted.label_confidence_.data)
+    return evidence_of(fitted, fitted.out_of_fold_scores_, fitted.label_confidence_.data, Y)
+
+
+def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR) -> Evidence:
+    """Return the evidence of a method that cross-fits inside; `scores` are changed in rows without candidates."""
+    name = type(fitted).__name__
+    scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
+    if isinstance(fitted, ClearPML):
+        return Evidence(scores, f"{name}, each row left out in turn", confidence)
     return Evidence(_as_probabilities(scores, Y), f"{name}, cross-fitted")
 
 
