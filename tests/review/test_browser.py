@@ -8,7 +8,7 @@ import pytest
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.cleaning.review import open_review
-from pmlkit.cleaning.review.applied import apply_review
+from pmlkit.cleaning.review.outputs import apply_review
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore
 from review_fixtures import served

@@ -15,8 +15,8 @@ import sklearn
 
 from pmlkit import open_table
 from pmlkit.cleaning import clean
-from pmlkit.cleaning.review.applied import apply_review, stored_certificate
 from pmlkit.cleaning.review.exchange import EXPORTS, export_suspects
+from pmlkit.cleaning.review.outputs import apply_review, stored_certificate
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.exceptions import DataError

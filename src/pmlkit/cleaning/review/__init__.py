@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmlkit._optional import optional_import
-from pmlkit.cleaning.review.applied import Applied, apply_review
 from pmlkit.cleaning.review.exchange import export_suspects, import_answers
+from pmlkit.cleaning.review.outputs import Applied, apply_review
 from pmlkit.cleaning.review.store import AnswerStore
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 
 from pmlkit.cleaning.audit import Audit, Question
 from pmlkit.cleaning.audit.answers import find_cells
-from pmlkit.cleaning.review.applied import NO_CANDIDATES, keep_certificate, merges
-from pmlkit.cleaning.review.naming import reviewed_labels
+from pmlkit.cleaning.review.outputs import NO_CANDIDATES, keep_certificate, merges, reviewed_labels
 from pmlkit.cleaning.review.store import AnswerStore, StoredEvent
 from pmlkit.exceptions import DataError
 

@@ -30,8 +30,9 @@ __all__ = ["ReviewServer", "check_port"]
 
 logger = logging.getLogger(__name__)
 
+_SCRIPTS = ("card", "dom", "lists", "panel", "requests", "results", "review")
 _STATIC = {
-    "review.js": "text/javascript; charset=utf-8",
+    **{f"{name}.js": "text/javascript; charset=utf-8" for name in _SCRIPTS},
     "review.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

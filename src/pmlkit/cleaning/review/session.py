@@ -14,16 +14,12 @@ import numpy as np
 
 from pmlkit._words import counted
 from pmlkit.cleaning.audit.answers import WORDS
-from pmlkit.cleaning.review.cards import Cards
-from pmlkit.cleaning.review.findings import findings
+from pmlkit.cleaning.review.cards import PAGE, Cards, Questions
 from pmlkit.cleaning.review.learning import Learning
-from pmlkit.cleaning.review.naming import final_names, similar_names
-from pmlkit.cleaning.review.outputs import Outputs
-from pmlkit.cleaning.review.questions import PAGE, Questions
+from pmlkit.cleaning.review.outputs import Outputs, final_names
+from pmlkit.cleaning.review.panel import answers_per_minute, estimates, findings, recent_answers, similar_names
 from pmlkit.cleaning.review.replay import QUESTIONS, Replay
-from pmlkit.cleaning.review.requests import Given, read_answer, read_client, read_seconds, read_whole
-from pmlkit.cleaning.review.state import answers_per_minute, estimates, recent_answers
-from pmlkit.cleaning.review.store import AnswerStore, Event
+from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -31,6 +27,9 @@ if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Answers
 
 __all__ = ["Review"]
+
+Given = dict[str, Any]
+"""What a request holds; nothing of it is trusted."""
 
 _MAX_BULK = 5_000
 _N_MISSING = 500
@@ -116,8 +115,8 @@ class Review:
         with self._lock:
             shown = self.questions.shown(who, self.replay.position(row, label))
         event = Event(
-            who, "answer", str(kind) if kind in QUESTIONS else "selection", row, label, read_answer(given),
-            seconds=read_seconds(given), shown=shown, client=read_client(given),
+            who, "answer", str(kind) if kind in QUESTIONS else "selection", row, label, _read_answer(given),
+            seconds=_read_seconds(given), shown=shown, client=_read_client(given),
         )  # fmt: skip
         stored = self._append([event])
         with self._lock:
@@ -130,7 +129,7 @@ class Review:
             last = self.replay.latest(who, kinds=("bulk",) if given.get("bulk") else None)
         if not last:
             raise DataError("There is no answer of yours to take back.")
-        client = read_client(given)
+        client = _read_client(given)
         self._append(
             [
                 Event(who, "undo", event.kind, undoes=event.seq, client=None if i else client)
@@ -146,10 +145,10 @@ class Review:
 
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
-        answer, client = read_answer(given), read_client(given)
+        answer, client = _read_answer(given), _read_client(given)
         with self._lock:
             self.replay.sync()
-            event = self.replay.standing.get(read_whole(given, "seq"))
+            event = self.replay.standing.get(_read_whole(given, "seq"))
         if event is None:
             raise DataError("That answer was taken back already.")
         return self._append(
@@ -170,12 +169,12 @@ class Review:
         with self._lock:
             self.replay.sync()
             flagged = (row, label) not in self.replay.flags
-        event = Event(who, "flag" if flagged else "unflag", "flag", row, label, client=read_client(given))
+        event = Event(who, "flag" if flagged else "unflag", "flag", row, label, client=_read_client(given))
         return {"flagged": flagged, **self._append([event])}
 
     def label_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return rows of one label, the least likely first."""
-        offset, label = read_whole(given, "offset", 0), self._label_of(given)
+        offset, label = _read_whole(given, "offset", 0), self._label_of(given)
         with self._lock:
             self.replay.sync()
             cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
@@ -187,7 +186,7 @@ class Review:
 
     def bulk(self, who: str, given: Given) -> dict[str, Any]:
         """Store one answer for many rows of a label: those that are named, or all unanswered ones of a search."""
-        rows, label, answer = given.get("rows"), self._label_of(given), read_answer(given)
+        rows, label, answer = given.get("rows"), self._label_of(given), _read_answer(given)
         if given.get("all"):
             with self._lock:
                 self.replay.sync()
@@ -195,7 +194,7 @@ class Review:
                 rows = self.result.rows[cells[self.audit.verdict[cells] == 0]].tolist()
         if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_BULK:
             raise DataError(f"Select between 1 and {_MAX_BULK:,} rows.")
-        client = read_client(given)
+        client = _read_client(given)
         events = []
         for i, row in enumerate(rows):
             place, name = self._cell_of({"row": row, "label": label})
@@ -204,7 +203,7 @@ class Review:
 
     def missing_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return suggestions of labels to add, the most likely first."""
-        offset = read_whole(given, "offset", 0)
+        offset = _read_whole(given, "offset", 0)
         with self._lock:
             self.replay.sync()
             judged, said = self.questions.judged, self.replay.added
@@ -221,7 +220,7 @@ class Review:
 
     def answer_missing(self, who: str, given: Given) -> dict[str, Any]:
         """Store whether a suggested label belongs to a row; no answer takes the last one back."""
-        row, label = read_whole(given, "row"), self._label_of(given)
+        row, label = _read_whole(given, "row"), self._label_of(given)
         if not 0 <= row < self.result.Y.shape[0]:
             raise DataError(f"There is no row {row}.")
         if self.replay.position(row, label) is not None:
@@ -242,7 +241,7 @@ class Review:
         """Settle a disagreement by one more answer, the latest."""
         row, label = self._cell_of(given)
         return self._append(
-            [Event(who, "answer", "settled", row, label, read_answer(given), client=read_client(given))]
+            [Event(who, "answer", "settled", row, label, _read_answer(given), client=_read_client(given))]
         )
 
     def results(self, who: str, given: Given) -> dict[str, Any]:
@@ -265,7 +264,7 @@ class Review:
 
     def picture(self, given: Given) -> tuple[bytes, str]:
         """Return a row's picture."""
-        number = read_whole(given, "row")
+        number = _read_whole(given, "row")
         if not 0 <= number < self.result.Y.shape[0]:
             raise DataError(f"There is no row {number}.")
         return self.cards.picture(number, is_small=bool(given.get("small")))
@@ -303,14 +302,14 @@ class Review:
 
     def _replace(self, who: str, given: Given, event: Event) -> dict[str, Any]:
         """Store an answer in place of the earlier ones of its kind about the same; without an answer, none."""
-        client, what = read_client(given), (event.kind, event.row, event.label)
+        client, what = _read_client(given), (event.kind, event.row, event.label)
         with self._lock:
             self.replay.sync()
             before = [e.seq for e in self.replay.standing.values() if (e.kind, e.row, e.label) == what]
         events = [Event(who, "undo", event.kind, undoes=seq, client=client and f"{client}/{seq}") for seq in before]
         if given.get("answer") is not None:
             shown = event.shown
-            events.append(Event(who, "answer", *what, answer=read_answer(given), shown=shown, client=client))
+            events.append(Event(who, "answer", *what, answer=_read_answer(given), shown=shown, client=client))
         return self._append(events)
 
     def _take_result(self, judged: "CleaningResult") -> None:
@@ -342,7 +341,7 @@ class Review:
         return similar_names(self.result.label_names)
 
     def _cell_of(self, given: Given) -> tuple[int, str]:
-        row, label = read_whole(given, "row"), str(given.get("label", ""))
+        row, label = _read_whole(given, "row"), str(given.get("label", ""))
         if self.replay.position(row, label) is None:
             raise DataError(f"Row {row} has no label {label[:100]!r}.")
         return row, label
@@ -352,3 +351,34 @@ class Review:
         if label not in self._label_number:
             raise DataError(f"There is no label {label[:100]!r}.")
         return label
+
+
+def _read_answer(given: Given) -> str:
+    """Return the answer of a request."""
+    answer = given.get("answer")
+    if answer not in ANSWERS:
+        raise DataError(f"An answer must be one of {', '.join(ANSWERS)}, got {str(answer)[:40]!r}.")
+    return str(answer)
+
+
+def _read_client(given: Given) -> str | None:
+    """Return the key by which a request that is sent twice is known."""
+    client = given.get("client")
+    return None if client is None else str(client)[:100]
+
+
+def _read_seconds(given: Given) -> float | None:
+    """Return how long an answer took, where that makes sense."""
+    seconds = given.get("seconds")
+    return round(float(seconds), 3) if isinstance(seconds, int | float) and 0 <= seconds < 1e6 else None
+
+
+def _read_whole(given: Given, name: str, default: int | None = None) -> int:
+    """Return a whole number of a request."""
+    value = given.get(name, default)
+    try:
+        if isinstance(value, bool | float) or value is None or len(str(value)) > 18:
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be a whole number, got {str(value)[:40]!r}.") from None
