@@ -1,10 +1,12 @@
 """The whole walk in a real browser."""
 
 import json
+import os
 from contextlib import closing
 
 import pytest
 
+import forked
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.cleaning.review import open_review
@@ -35,6 +37,21 @@ def page(browser, server):
     yield opened
     context.close()
     assert problems == []
+
+
+FILLED = {
+    "cards": "#row-labels li",
+    "labels": "#label-grid li",
+    "missing": "#missing-list li",
+    "results": "#flagged li",
+}
+
+
+def open_view(page, view):
+    """Open a view and wait for its content, pictures included."""
+    page.click(f"nav button[data-view={view}]")
+    page.wait_for_selector(FILLED[view])
+    until(page, "[...document.images].every(image => image.complete || image.loading === 'lazy')")
 
 
 def answered(page, number):
@@ -251,6 +268,58 @@ def test_two_people_at_once(browser, server, review):
         page.context.close()
 
 
+_SMALL_DISK = """
+import resource, signal, sys
+from pmlkit.cleaning import clean
+from pmlkit.cleaning.review import review
+from pmlkit.data import load_digit_strips
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+strips = load_digit_strips(100, random_state=0)
+result = clean(strips.X, strips.Y, label_names=strips.label_names, media=strips.media)
+server = review(result, sys.argv[1], open_browser=False)
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+print(server.address, flush=True)
+for line in sys.stdin:  # how large a file may be from now on, or nothing for as large as before
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(line), before[1]) if line.strip() else before)
+    print("done", flush=True)
+server.close()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of file sizes are a POSIX feature")
+def test_a_full_disk_refuses_an_answer_and_loses_none(browser, tmp_path):
+    path = tmp_path / "r.sqlite"
+    server = forked.Popen([path], code=_SMALL_DISK, stdin=forked.PIPE, stdout=forked.PIPE, text=True)
+
+    def limit(size):
+        server.stdin.write(f"{size}\n")
+        server.stdin.flush()
+        assert server.stdout.readline() == "done\n"
+
+    page = browser.new_context().new_page()
+    page.goto(server.stdout.readline().strip())
+    until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
+    for number in (1, 2, 3):
+        page.keyboard.press("x")
+        answered(page, number)
+    limit(1)
+    question = page.inner_text("#question")
+    page.keyboard.press("a")
+    page.wait_for_selector("#offline:visible")
+    assert "could not be written" in page.inner_text("#offline")
+    assert page.inner_text("#question") == question
+    assert page.inner_text("#facts dd").startswith("3")
+    limit("")
+    page.keyboard.press("a")
+    answered(page, 4)
+    assert page.is_hidden("#offline")
+    page.context.close()
+    server.kill()
+    server.wait()
+    with AnswerStore(path) as store:
+        assert [event.answer for event in store.standing()] == ["wrong", "wrong", "wrong", "right"]
+
+
 def test_a_hostile_label_is_text(browser, strips, tmp_path):
     names = [
         "<script>document.title='bad'</script>",
@@ -268,8 +337,7 @@ def test_a_hostile_label_is_text(browser, strips, tmp_path):
         until(page, "document.querySelector('#question strong')?.textContent.startsWith('<script>')")
         assert page.inner_text("#row").startswith("<b>row")
         for view in ("labels", "missing", "results"):
-            page.click(f"nav button[data-view={view}]")
-            page.wait_for_timeout(100)
+            open_view(page, view)
         assert page.title() == "Review · Review"
         assert page.locator("main script, main b script").count() == 0
         page.context.close()
@@ -309,8 +377,7 @@ def test_no_serious_accessibility_finding(browser, server, scheme, width):
     until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
     found = []
     for view in ("cards", "labels", "missing", "results"):
-        page.click(f"nav button[data-view={view}]")
-        page.wait_for_timeout(150)
+        open_view(page, view)
         found += [
             (view, problem["id"], [node["html"][:120] for node in problem["nodes"]])
             for problem in axe.run(page).response["violations"]
