@@ -160,7 +160,7 @@ class TestWarmStart:
 def test_small_fits_keep_linear_algebra_to_one_thread(monkeypatch, few, method):
     asked = []
     monkeypatch.setattr(base, "one_blas_thread", lambda when: asked.append(when) or nullcontext())
-    monkeypatch.setattr(base, "MANY_ROWS", 100 if few else 10)
+    monkeypatch.setattr(base.in_blocks, "MANY_ROWS", 100 if few else 10)
     strips = load_digit_strips(50)
     method().fit(strips.X, strips.Y)
     assert asked == [few and method is CandidateLogistic]
