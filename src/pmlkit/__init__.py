@@ -64,7 +64,9 @@ __all__ = [
     "open_table",
 ]
 
-_SUBMODULES = ("bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "testing")
+_SUBMODULES = (
+    "bench", "cleaning", "data", "exceptions", "methods", "metrics", "persistence", "predictions", "testing"
+)  # fmt: skip
 _OUTSIDE_METHODS = {"CleaningResult": "cleaning", "LabelCleaner": "cleaning", "clean": "cleaning"} | {
     "Table": "data",
     "open_table": "data",

@@ -1,6 +1,7 @@
 """CSR and read-only arrays, the row of each stored cell, row hashes, and what holds features and labels."""
 
 import mmap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,17 @@ from scipy import sparse
 from pmlkit._typing import CSR, BoolArray, Features, IntArray
 from pmlkit.exceptions import DataError
 
-__all__ = ["as_csr", "freeze", "freeze_csr", "is_table", "moderate", "row_hash", "row_of_cells", "without_cells"]
+__all__ = [
+    "as_csr",
+    "freeze",
+    "freeze_csr",
+    "is_table",
+    "moderate",
+    "move_columns",
+    "row_hash",
+    "row_of_cells",
+    "without_cells",
+]
 
 _LARGEST, _SMALLEST = 1e30, 1e-100
 _HASHED_CELLS = 2**20  # at a time
@@ -161,6 +172,13 @@ def moderate(X: Features) -> Features:
     if is_sparse:
         X.eliminate_zeros()
     return X
+
+
+def move_columns(Y: CSR, target: Sequence[int], n_columns: int) -> CSR:
+    """Return a CSR array of `n_columns` columns in which column k of `Y` is column ``target[k]``."""
+    cells = Y.tocoo()
+    columns = np.asarray(target, dtype=np.int64)[cells.col]
+    return sparse.csr_array((cells.data, (cells.row, columns)), shape=(Y.shape[0], n_columns))
 
 
 def is_table(X: Any) -> bool:

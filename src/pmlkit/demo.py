@@ -152,8 +152,8 @@ def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_
     removed = np.zeros(0, dtype=int) if certificate is None else certificate.cells
     before, after = result.noise_rate_.overall, audit.noise_rate_
     return DemoAudit(
-        noise_rate_before=(float(before.rate), float(before.low), float(before.high)),
-        noise_rate_after=(float(after.value), float(after.low), float(after.high)),
+        noise_rate_before=(float(before), float(before.low), float(before.high)),
+        noise_rate_after=(float(after), float(after.low), float(after.high)),
         advice=result.advice(),
         n_answers=audit.n_answers,
         n_found=int((audit.verdict == 1).sum()),

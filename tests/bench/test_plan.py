@@ -268,17 +268,17 @@ def test_code_counts_and_comments_do_not(tmp_path, monkeypatch):
                 return NUMBER
     ''')
 
-    def fingerprint(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
+    def fingerprint(text):
+        (tmp_path / "method_whose_code_counts.py").write_text(text)
         importlib.invalidate_caches()
-        found = code_fingerprint([name])
+        found = code_fingerprint(["method_whose_code_counts"])
         fingerprints._source.cache_clear()
         return found
 
-    first = fingerprint("mine", code.replace("NUMBER", "1"))
-    assert fingerprint("mine", code.replace("NUMBER", "1").replace("A method", "The method") + "\n# Comment\n") == first
-    assert fingerprint("mine", code.replace("NUMBER", "2")) != first
-    assert fingerprint("mine", code.replace("NUMBER", "1").replace("methods.base", "numerics.prox")) != first
+    first = fingerprint(code.replace("NUMBER", "1"))
+    assert fingerprint(code.replace("NUMBER", "1").replace("A method", "The method") + "\n# Comment\n") == first
+    assert fingerprint(code.replace("NUMBER", "2")) != first
+    assert fingerprint(code.replace("NUMBER", "1").replace("methods.base", "numerics.prox")) != first
 
 
 def test_the_code_of_a_method_does_not_hold_that_of_the_others():

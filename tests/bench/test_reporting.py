@@ -2,7 +2,6 @@
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -30,7 +29,6 @@ from pmlkit.bench.statistics import friedman
 from pmlkit.bench.summary import summarize
 
 EVIL = '<script>alert("x")</script> & <b>'
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 def evil_cells():
@@ -263,17 +261,6 @@ def test_latex_escapes():
 
 
 # --- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent")
-    with playwright.sync_playwright() as driver:
-        program = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield program
-        program.close()
 
 
 def test_in_a_browser(browser, tmp_path):

@@ -207,9 +207,10 @@ def test_a_local_dask_cluster_gives_the_same_table(fast_plan, tmp_path):
     assert table(tmp_path / "dask.sqlite").equals(table(tmp_path / "here.sqlite"))
 
 
-def test_a_dask_scheduler_that_is_not_there(fast_plan, tmp_path):
+def test_a_dask_scheduler_that_is_not_there(fast_plan, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    with pytest.raises(ValueError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
+    monkeypatch.setattr("pmlkit.blocks.executors._PATIENCE", "1s")
+    with pytest.raises(OSError, match="No Dask scheduler answers at 'tcp://127.0.0.1:1'"):
         run(fast_plan("Fast"), tmp_path / "results.sqlite", dask="tcp://127.0.0.1:1")
 
 

@@ -94,7 +94,7 @@ def test_what_does_not_fit_together_is_told_in_one_sentence(x, y, sentence):
 
 
 def test_a_wrong_budget_is_told():
-    with pytest.raises(ValueError, match="such as '2GB', got 'much'"):
+    with pytest.raises(ValueError, match="such as 2GB or 500MB, got 'much'"):
         RowBlocks(X, Y, memory_budget="much")
 
 

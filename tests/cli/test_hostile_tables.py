@@ -283,9 +283,9 @@ def test_an_interrupt_between_two_outputs_leaves_neither(run, posts_csv, tmp_pat
 
 
 def test_the_log_of_many_rows_goes_without_similar_rows(run, posts_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlkit.cleaning.outputs._BLOCK", 10)
-    monkeypatch.setattr("pmlkit.cleaning.outputs._COMPARED_AT_LEAST", 20)
-    monkeypatch.setattr("pmlkit.cleaning.outputs._COMPARED_PAIRS", 240)
+    monkeypatch.setattr("pmlkit.cleaning.result._BLOCK", 10)
+    monkeypatch.setattr("pmlkit.cleaning.result._COMPARED_AT_LEAST", 20)
+    monkeypatch.setattr("pmlkit.cleaning.result._COMPARED_PAIRS", 240)
     assert run("clean", posts_csv, *COLUMNS, "--log", tmp_path / "log.csv").exit_code == 0
     with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as stream:
         reasons = [line["reasons"] for line in csv.DictReader(stream)]

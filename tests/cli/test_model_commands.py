@@ -165,7 +165,7 @@ def test_new_rows_that_do_not_fit(run, model, tmp_path, content, said):
 
 def test_predict_goes_block_by_block(run, model, small_csv, monkeypatch):
     whole = run("predict", model, small_csv).stdout
-    monkeypatch.setattr("pmlkit.cli.model_commands._BLOCK_ROWS", 7)
+    monkeypatch.setattr("pmlkit.predictions._BLOCK_ROWS", 7)
     assert run("predict", model, small_csv).stdout == whole
 
 
@@ -216,7 +216,7 @@ def test_evaluate_without_truth(run, model, tmp_path, small):
     write(small.replace(truth=None), tmp_path / "t.npz")
     result = run("evaluate", model, tmp_path / "t.npz")
     assert result.exit_code == 1
-    assert "has no truth" in result.stderr
+    assert "the true labels are unknown" in result.stderr
     assert "--option truth=" in result.stderr
 
 
@@ -234,7 +234,7 @@ def test_model_and_file_with_different_features(run, small, tmp_path):
     for command in ("predict", "evaluate"):
         result = run(command, tmp_path / "m.skops", tmp_path / "three.npz")
         assert result.exit_code == 1
-        assert "fitted on 4 features, but three.npz has 3" in result.stderr
+        assert "the model was fitted on 4 features, but the data set has 3" in result.stderr
 
 
 def test_what_is_no_model_is_refused(run, small_npz, tmp_path):
@@ -265,18 +265,6 @@ def test_warnings_are_one_line_on_stderr(run, model, tmp_path, small):
     assert result.stderr.startswith("warning: ")
     assert len(result.stderr.splitlines()) == 1
     assert json.loads(result.stdout)["ranking_loss"] is None
-
-
-def test_on_a_terminal_names_lose_their_control_characters():
-    import io
-
-    from pmlkit.cli.model_commands import _write_csv
-    from pmlkit.cli.output import printable
-
-    stream = io.StringIO()
-    blocks = iter([([[0, "\x1b[2Ja"]], 1, 0), ([[1, "b"]], 2, 1)])
-    assert _write_csv(stream, ["row", "\x1b[31mred"], blocks, printable) == (3, 1)
-    assert stream.getvalue() == "row,[31mred\n0,[2Ja\n1,b\n"
 
 
 def test_the_best_labels_of_each_row_a_line_each(run, model, small_csv, small):

@@ -11,12 +11,12 @@ from typing import Any
 
 import joblib
 
-from pmlkit._optional import optional_import
 from pmlkit.bench.cells import Cell, expand
 from pmlkit.bench.evaluation import close_sandbox, run_cell
 from pmlkit.bench.plan import Plan, plan_text
 from pmlkit.bench.sandbox import Budget, Outcome, die_with_parent
 from pmlkit.bench.store import Store
+from pmlkit.blocks import executor
 
 logger = logging.getLogger(__name__)
 
@@ -281,26 +281,9 @@ def _workers(jobs: int, dask: str | None) -> Iterator[joblib.Parallel]:
         finally:
             close_sandbox()  # with one job, cells are started from this process
         return
-    with _dask_client(dask, jobs) as client, joblib.parallel_config(backend="dask", client=client):
+    place = executor(workers=jobs) if dask == "local" else executor(dask=dask)
+    with place as cluster, joblib.parallel_config(backend="dask", client=cluster.client):
         yield joblib.Parallel(n_jobs=-1, **options)
-
-
-@contextlib.contextmanager
-def _dask_client(address: str, jobs: int) -> Iterator[Any]:
-    distributed = optional_import("distributed")
-    if address == "local":
-        with (
-            distributed.LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client
-        return
-    try:
-        client = distributed.Client(address, timeout="5s")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"There is no Dask scheduler at {address!r}: {error}.") from error
-    with client:
-        yield client
 
 
 def _memory_share(jobs: int) -> float:

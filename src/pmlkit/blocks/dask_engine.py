@@ -14,7 +14,7 @@ from pmlkit._optional import optional_import
 from pmlkit.blocks.engine import Call, Engine, Held, State
 from pmlkit.blocks.packed import n_bytes
 
-__all__ = ["ClusterError", "DaskEngine", "current_client"]
+__all__ = ["ClusterError", "DaskEngine"]
 
 _FAN_IN = 8
 _SMALL = 50_000  # bytes, above which a shared value is a task of its own
@@ -22,20 +22,8 @@ _SHARE_OF_STATES = 0.6  # of a worker's memory: where Dask by default begins to 
 _OWN_MEMORY = 350 * 10**6  # bytes that a worker needs for the libraries and for what it computes on a few rows
 
 
-class ClusterError(RuntimeError):
+class ClusterError(OSError):
     """The cluster cannot run the work, or was lost; the message is one sentence with the remedy."""
-
-
-def current_client() -> Any:
-    """Return the Dask client that this process uses, or None."""
-    try:
-        from distributed import get_client
-    except ImportError:
-        return None
-    try:
-        return get_client()
-    except ValueError:
-        return None
 
 
 class DaskEngine(Engine):
@@ -73,6 +61,12 @@ class DaskEngine(Engine):
                     f"The Dask worker {worker} has pmlkit {version}, and this is {here}: install the "
                     "same version on every worker."
                 )
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers the cluster has now."""
+        with self._one_sentence():
+            return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def _keeps(self, size: int) -> bool:
         with self._one_sentence():

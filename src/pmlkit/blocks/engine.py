@@ -4,6 +4,7 @@ An algorithm is written once, as pure functions of a block, and runs on one bloc
 from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.dask_engine`).
 """
 
+import sys
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from scipy import sparse
 
 from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
 
-__all__ = ["Call", "Engine", "Held", "LocalEngine", "State", "add"]
+__all__ = ["Call", "Engine", "Held", "LocalEngine", "State", "add", "current_client"]
 
 
 def add(first: Any, second: Any) -> Any:
@@ -34,6 +35,16 @@ def add(first: Any, second: Any) -> Any:
     if isinstance(first, dict):
         return {key: add(value, second[key]) for key, value in first.items()}
     return first if second is None else second if first is None else first + second
+
+
+def current_client() -> Any:
+    """Return the Dask client that this process uses, or None."""
+    if "distributed" not in sys.modules:
+        return None
+    try:
+        return sys.modules["distributed"].get_client()
+    except ValueError:
+        return None
 
 
 class State:

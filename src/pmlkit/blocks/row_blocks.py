@@ -15,7 +15,7 @@ from pmlkit._labels import LabelFormat, column_names, label_format, names_per_ro
 from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, Features
 from pmlkit._validation import frame_names
-from pmlkit.blocks.engine import Engine, Held, LocalEngine, State
+from pmlkit.blocks.engine import Engine, Held, LocalEngine, State, current_client
 from pmlkit.exceptions import DataError
 
 __all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "n_bytes_of"]
@@ -26,10 +26,11 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BLOCK_SHARE = 24  # a block of an array takes this fraction of the memory budget, all that is computed of it included
 _COLUMNS = 1000  # numbers per row that are computed beside the features
 _BLOCK_BYTES = 64 * 2**20  # of a memory map without a budget
+_BLOCKS_PER_WORKER, _LEAST_ROWS = 4, 100  # into which an array is cut for workers
 
 
-def n_bytes_of(budget: int | str) -> int:
-    """Return an amount of memory in bytes.
+def n_bytes_of(budget: int | str, name: str = "memory_budget") -> int:
+    """Return an amount of memory in bytes; `name`: the option that an error names.
 
     Examples
     --------
@@ -39,20 +40,20 @@ def n_bytes_of(budget: int | str) -> int:
     """
     if not isinstance(budget, str):
         return int(budget)
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B?\s*", budget, re.IGNORECASE)
-    if found is None:
-        raise ValueError(f"memory_budget must be a number of bytes or a text such as '2GB', got {budget!r}.")
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMGT]?)(i?)B?\s*", budget, re.IGNORECASE)
+    if found is None or not float(found[1]):
+        raise ValueError(f"{name} must be an amount of memory such as 2GB or 500MB, got {budget!r}.")
     unit = found[2].lower() if found[2] in "kK" else found[2].upper()
     base = _UNITS[unit]
     return int(float(found[1]) * (base if not found[3] else 2 ** (10 * list(_UNITS).index(unit))))
 
 
 def holds_blocks(X: Any) -> bool:
-    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or a Dask DataFrame.
+    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
 
     A memory map is an array like any other: joblib hands them to its workers.
     """
-    return isinstance(X, RowBlocks) or _is_dask(X)
+    return isinstance(X, RowBlocks) or hasattr(type(X), "to_blocks") or _is_dask(X)
 
 
 def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":
@@ -61,6 +62,11 @@ def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":
         if Y is not None:
             raise ValueError("RowBlocks hold their candidates: leave y out, or give both to RowBlocks.")
         return X
+    if hasattr(type(X), "to_blocks"):
+        if Y is not None:
+            raise ValueError("A table holds its labels: leave y out.")
+        rows: RowBlocks = X.to_blocks()
+        return rows
     return RowBlocks(X, Y)
 
 
@@ -84,7 +90,8 @@ class RowBlocks:
         Folder in which a fit stores the results of its passes over the data: the same fit, started again after an
         interruption, goes on after the last finished pass.
     client : distributed.Client, optional
-        By default the current one, if there is one. Dask collections without a client are read block by block.
+        For Dask collections by default the current one, if there is one; without it they are read block by block. Other
+        blocks are sent to the client's workers, or read by them where they are paths or functions.
 
     Attributes
     ----------
@@ -98,6 +105,8 @@ class RowBlocks:
         Of the candidates.
     engine : Engine
         Computes on the blocks.
+    table : object or None
+        The table that the rows are of, if they are: it has names of the rows, and tells how columns became numbers.
 
     Examples
     --------
@@ -121,20 +130,36 @@ class RowBlocks:
         client: Any = None,
     ) -> None:
         budget = None if memory_budget is None else n_bytes_of(memory_budget)
-        x_parts, y_parts = _parts(X, Y, budget)
         engine: Engine
-        if _is_dask(X):
-            from pmlkit.blocks.dask_engine import DaskEngine, current_client
+        is_dask = _is_dask(X)
+        if is_dask and client is None:
+            client = current_client()
+        if client is not None:
+            from pmlkit.blocks.dask_engine import DaskEngine
 
-            client = current_client() if client is None else client
-            if client is not None:
-                engine = DaskEngine(len(x_parts), client, checkpoint=checkpoint)
-            else:
-                x_parts, y_parts = [_Computed(part) for part in x_parts], [_Computed(part) for part in y_parts]
-                engine = LocalEngine(len(x_parts), memory_budget=budget, checkpoint=checkpoint)
+            engine = DaskEngine(0, client, checkpoint=checkpoint)
+            x_parts, y_parts = _parts(X, Y, None, n_workers=engine.n_workers)
+            if not is_dask:
+                x_parts, y_parts = ([_sent(part.value, engine) for part in parts] for parts in (x_parts, y_parts))
         else:
-            engine = LocalEngine(len(x_parts), memory_budget=budget, checkpoint=checkpoint)
+            engine = LocalEngine(0, memory_budget=budget, checkpoint=checkpoint)
+            x_parts, y_parts = _parts(X, Y, budget)
+            if is_dask:
+                x_parts, y_parts = [_Computed(part) for part in x_parts], [_Computed(part) for part in y_parts]
+        engine.n_blocks = len(x_parts)
+        self._set_up(engine, x_parts, y_parts, label_names)
+
+    @classmethod
+    def of_states(cls, X: State, Y: State | None, *, label_names: Sequence[str] | None, table: Any) -> "RowBlocks":
+        """Return blocks that an engine has already, such as those of files that it read, as rows of a table."""
+        self = cls.__new__(cls)
+        self._set_up(X.engine, X.parts, [] if Y is None else Y.parts, label_names)
+        self.table = table
+        return self
+
+    def _set_up(self, engine: Engine, x_parts: list[Any], y_parts: list[Any], label_names: Any) -> None:
         raw_x, raw_y = State(engine, x_parts), State(engine, y_parts)
+        self.table: Any = None
         facts = engine.reduce(_facts, raw_x, *([raw_y] if y_parts else []))
         self.n_features, self.names_in = _same_width(facts, "X")
         filled = [place for place, fact in enumerate(facts) if fact["rows"]]
@@ -186,12 +211,18 @@ class RowBlocks:
         self.sizes, self.n_features, self.n_labels = (X.shape[0],), X.shape[1], Y.shape[1]
         self.names_in, self.label_names = None, tuple(f"label_{k}" for k in range(Y.shape[1]))
         self.label_format = LabelFormat("csr_array", "float64")
+        self.table = None
         return self
 
     @property
     def n_rows(self) -> int:
         """How many rows all blocks have."""
         return sum(self.sizes)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates all rows have."""
+        return 0 if self.Y is None else int(self.engine.reduce(_n_cells, self.Y))
 
     @property
     def first_rows(self) -> State:
@@ -242,6 +273,10 @@ class RowBlocks:
             for part, size in zip(self.engine.lazy(state), self.sizes, strict=True)
         ]
         return da.concatenate(parts, axis=0)
+
+
+def _n_cells(block: CSR) -> int:
+    return int(block.nnz)
 
 
 def checked_features(block: Any) -> Features:
@@ -320,7 +355,13 @@ class _Computed:
         return self.part.compute(scheduler="synchronous")
 
 
-def _parts(X: Any, Y: Any, budget: int | None) -> tuple[list[Any], list[Any]]:
+def _sent(block: Any, engine: Any) -> Any:
+    """Return a block as workers get it: what says where it is as it is, an array once, to one worker."""
+    is_place = isinstance(block, str | Path) or (callable(block) and not hasattr(block, "shape"))
+    return Held(block) if is_place else engine.share(block)
+
+
+def _parts(X: Any, Y: Any, budget: int | None, n_workers: int = 0) -> tuple[list[Any], list[Any]]:
     """Return the blocks of X and Y as an engine loads them."""
     if _is_dask(X):
         if Y is not None and not _is_dask(Y):
@@ -340,7 +381,9 @@ def _parts(X: Any, Y: Any, budget: int | None) -> tuple[list[Any], list[Any]]:
         raise DataError(f"X has {n_rows} rows and y {Y.shape[0]}: both need the same rows.")
     share = _BLOCK_BYTES if budget is None else max(budget // _BLOCK_SHARE, 1)
     step = max(1, share // (8 * (n_columns if not sparse.issparse(X) else X.nnz // max(n_rows, 1)) + 8 * _COLUMNS))
-    if budget is None and not isinstance(X, np.memmap):
+    if n_workers:
+        step = min(step, max(_LEAST_ROWS, -(-n_rows // (_BLOCKS_PER_WORKER * n_workers))))
+    elif budget is None and not isinstance(X, np.memmap):
         step = max(n_rows, 1)
     cuts = [slice(first, first + step) for first in range(0, max(n_rows, 1), step)]
     X, Y = (table.tocsr() if sparse.issparse(table) else table for table in (X, Y))

@@ -190,21 +190,8 @@ def _content(result: "CleaningResult", row: int, names: Any) -> Text:
 
 
 def _finish(audit: "Audit", answers: Path, output: Path | None, common: Common) -> None:
-    certificate = audit.certificate
-    rate, left = audit.noise_rate_, audit.left_
-    facts: dict[str, object] = {
-        "answers": audit.n_answers,
-        "noise_rate": float(rate),
-        "noise_rate_low": rate.low,
-        "noise_rate_high": rate.high,
-        "left": float(left),
-        "left_low": left.low,
-        "left_high": left.high,
-        "certified": 0 if certificate is None else len(certificate.cells),
-        "promise": None if certificate is None else str(certificate),
+    facts: dict[str, object] = audit.facts() | {
         "worth_going_on": audit.worth_going_on_,
-        "contradictions": len(audit.contradictions),
-        "removable": int(audit.removed.sum()),
         "written": [answers] if output is None else [answers, output],
     }
     shown = {"so far": audit.status(), "answers": answers}

@@ -11,8 +11,8 @@ from rich.text import Text
 from pmlkit._files import together
 from pmlkit._words import counted
 from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, printable, quoted
-from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading
-from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, write_labels
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading, Running
+from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="The cleaned table, in the format of FILE."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="The cleaned table, in the format of FILE; of many files, a new folder.",
+        ),
     ] = None
     report: Annotated[Path | None, typer.Option(metavar="PATH", help="A page (.html) that says what was found.")] = None
     log: Annotated[Path | None, typer.Option(metavar="PATH", help="A table (.csv) of what was removed, and why.")] = (
@@ -62,6 +67,7 @@ def clean(
     columns: Columns,
     common: Common,
     outputs: Outputs,
+    where: Running,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; write no cleaned table.")
     ] = False,
@@ -126,6 +132,8 @@ def clean(
         raise Misuse(f"--every-row-has-a-label must be auto, yes or no, got {every_row_has_a_label!r}.")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
+    if pred_probs is not None and where.in_blocks:
+        raise Misuse("--pred-probs need no fit: leave --workers, --memory and --dask out.")
     beside = [] if pred_probs is None else [pred_probs]
     for path in outputs.given.values():
         check_output(path, file, *reading.files, *columns.files, *beside, force=force)
@@ -137,10 +145,11 @@ def clean(
     table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
-    result = find_suspects(
-        table, judge, min_rows, answers, pred_probs=pred_probs,
-        every_row_has_a_label=_ANSWERS[every_row_has_a_label],
-    )  # fmt: skip
+    with running(where) as place:
+        result = find_suspects(
+            table, judge, min_rows, answers, place, pred_probs=pred_probs,
+            every_row_has_a_label=_ANSWERS[every_row_has_a_label],
+        )  # fmt: skip
     chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
     with together():
         if target is not None:
@@ -190,7 +199,7 @@ def _print(
     dry_run: bool,
     seconds: float,
 ) -> None:
-    features = getattr(table, "features", [counted(table.X.shape[1], "feature")])
+    features = table.features if hasattr(table, "features") else [counted(table.X.shape[1], "feature")]
     columns = getattr(table, "feature_columns", None)
     left_out = dict(columns.left_out or {}) if columns is not None else {}
     written = {kind: path for kind, path in outputs.given.items() if not (dry_run and path == outputs.output)}

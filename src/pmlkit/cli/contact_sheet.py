@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmlkit.bench.reporting import render
-from pmlkit.cleaning.summary import png
+from pmlkit.cleaning.report import png
 from pmlkit.data import PMLDataset
 from pmlkit.demo import Suspect
 

@@ -27,6 +27,7 @@ __all__ = [
     "MethodParams",
     "ModelFile",
     "Reading",
+    "Running",
     "check_shares",
     "expand",
     "key_values",
@@ -82,7 +83,12 @@ TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "no
 TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "max_bytes", "missing", "sep", "truth"})
 
 InputFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The data set or table; - is standard input.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.",
+        show_default=False,
+    ),
 ]
 
 
@@ -225,6 +231,37 @@ def _names(words: Iterable[str]) -> str | list[str]:
     if not names:
         raise Misuse("--labels and the like need at least one column name.")
     return names[0] if len(names) == 1 else names
+
+
+_running_option = partial(typer.Option, rich_help_panel="Larger data", show_default=False)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where work on rows in blocks runs."""
+
+    workers: Annotated[
+        int | None,
+        _running_option(
+            metavar="N", min=1, help="Work in N processes on blocks of rows (methods that learn from them)."
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        _running_option(
+            metavar="SIZE",
+            help="Memory of each worker, such as 2GB; without --workers, about how much is used for blocks of rows.",
+        ),
+    ] = None
+    dask: Annotated[
+        str | None,
+        _running_option(metavar="ADDRESS", help="Work on the Dask cluster of this scheduler, such as tcp://host:8786."),
+    ] = None
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether rows are worked on in blocks."""
+        return (self.workers, self.memory, self.dask) != (None, None, None)
 
 
 _output_option = functools.partial(typer.Option, metavar="", rich_help_panel="Output")

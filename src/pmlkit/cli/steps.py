@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pmlkit._files import check_target
 from pmlkit._words import counted, did_you_mean
 from pmlkit.cli.output import Misuse, Watch, quoted, say
-from pmlkit.cli.params import TABLE_OPTIONS, Columns, Reading, key_values, literal
+from pmlkit.cli.params import TABLE_OPTIONS, Columns, Reading, Running, key_values, literal
 from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
+    from pmlkit.blocks import Executor
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
     from pmlkit.methods.base import BasePML
@@ -28,6 +29,7 @@ __all__ = [
     "load_model",
     "look_here_for_modules",
     "open_table",
+    "running",
     "write_labels",
 ]
 
@@ -38,11 +40,18 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
     `force`: whether another file that is there may be replaced.
     """
+    inputs = tuple(found for source in inputs for found in _files(source))
     side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
     for source in (*inputs, *side_files):
         if target.exists() and source.exists() and target.samefile(source):
             raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
     check_target(target, force=force)
+
+
+def _files(source: Path) -> Sequence[Path]:
+    from pmlkit.data.files.table_files import matching_files
+
+    return matching_files(source) or [source]
 
 
 def _label_files(inputs: Sequence[Path]) -> list[Path]:
@@ -84,7 +93,7 @@ def open_table(
         table = pmlkit.open_table(
             path, format=reading.format, like=like, merge_labels=merge_labels, **options, **columns.options
         )
-        if like is None:
+        if like is None and isinstance(table, pmlkit.Table):
             table.Y  # noqa: B018  most mistakes are about labels: they come first
     return table
 
@@ -104,9 +113,12 @@ def load(
     """
     from pmlkit.data import read
     from pmlkit.data.files.registry import TABLE_FORMATS, find_format
+    from pmlkit.data.files.table_files import matching_files
 
     columns = Columns() if columns is None else columns
     with _reading(path):
+        if matching_files(path) is not None:
+            return open_table(path, reading, columns, merge_labels=merge_labels)
         found = reading.format or find_format(path)
     if columns.options and found not in TABLE_FORMATS:
         raise Misuse(
@@ -135,6 +147,29 @@ def limit_jobs(jobs: int | None, model: Any = None) -> None:
     threadpool_limits(limits=jobs)
     if model is not None and model.get_params().get("n_jobs", 0) is None:
         model.set_params(n_jobs=jobs)
+
+
+@contextlib.contextmanager
+def running(options: Running) -> "Iterator[Executor | None]":
+    """Yield where work on blocks runs, None for data in memory; workers that were started end with the context."""
+    if not options.in_blocks:
+        yield None
+        return
+    from pmlkit.blocks import executor
+
+    if options.dask is not None and (options.workers is not None or options.memory is not None):
+        raise Misuse("--dask names a cluster, which has its own workers and memory: leave --workers and --memory out.")
+    place = executor(workers=options.workers, memory=options.memory, dask=options.dask)
+    what = "connecting" if options.dask else "starting workers"
+    with contextlib.ExitStack() as stack:
+        with Watch(what):
+            try:
+                found = stack.enter_context(place)
+            except DataError:
+                raise
+            except ValueError as error:
+                raise Misuse(str(error)) from error
+        yield found
 
 
 def look_here_for_modules() -> None:
@@ -195,20 +230,28 @@ def load_model(path: Path) -> "BasePML":
 
 
 def find_suspects(
-    table: "Table | PMLDataset", method: Any, min_rows: int, answers: Path | None = None, **options: Any
+    table: "Table | PMLDataset",
+    method: Any,
+    min_rows: int,
+    answers: Path | None = None,
+    place: "Executor | None" = None,
+    **options: Any,
 ) -> "CleaningResult":
     """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
     from sklearn.utils._param_validation import InvalidParameterError
 
+    from pmlkit.blocks import Executor, holds_blocks
     from pmlkit.cleaning import clean as judge
     from pmlkit.cleaning.result import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
-        table.X  # noqa: B018  a step of its own in the progress display
+        if holds_blocks(table):
+            place = place or Executor()
+        rows = table.X if place is None else place.rows(table)  # a step of its own in the progress display
     with Watch("looking for wrong labels") as watch:
         try:
             result = judge(
-                table,
+                table if place is None else rows,
                 method=method,
                 min_rows=min_rows,
                 verified=answers,
@@ -229,9 +272,9 @@ def find_suspects(
 
 def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
     """Write a table with the labels that stay, in the format that it was read in."""
-    from pmlkit.data import Table, write
+    from pmlkit.data import Table, TableFiles, write
 
-    if isinstance(table, Table):
+    if isinstance(table, Table | TableFiles):
         table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
     else:
         try:

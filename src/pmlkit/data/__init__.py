@@ -4,6 +4,7 @@ from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.digits import load_digit_strips
 from pmlkit.data.files.datasets import read, write
 from pmlkit.data.files.table import Table, open_table
+from pmlkit.data.files.table_files import TableFiles
 from pmlkit.data.home import data_home
 from pmlkit.data.noise import add_noise, noise_report
 from pmlkit.data.splits import StratifiedLabelKFold, train_test_rows
@@ -13,6 +14,7 @@ __all__ = [
     "PMLDataset",
     "StratifiedLabelKFold",
     "Table",
+    "TableFiles",
     "add_noise",
     "data_home",
     "load_digit_strips",

@@ -1,6 +1,7 @@
-"""Checks, comparisons and counts of the parts of a PMLDataset."""
+"""Checks, comparisons, descriptions and counts of the parts of a PMLDataset."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -10,13 +11,19 @@ from pmlkit._typing import CSR, Features
 from pmlkit._validation import MAX_COLUMNS, Media, number_table
 from pmlkit.exceptions import DataError
 
+if TYPE_CHECKING:
+    from pmlkit.data.dataset import PMLDataset
+
 __all__ = [
     "as_features",
-    "count_constant_features",
-    "count_duplicate_rows",
+    "as_frame",
+    "features_for",
+    "lacking_features",
     "refuse_not_subset",
     "same_media",
     "same_values",
+    "short_facts",
+    "summary_counts",
 ]
 
 
@@ -88,14 +95,87 @@ def refuse_not_subset(truth: CSR, candidates: CSR) -> None:
         )
 
 
-def count_duplicate_rows(X: Features) -> int:
+def as_frame(X: Features, names: Sequence[str]) -> Any:
+    """Return dense features as a DataFrame, without a copy."""
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names), copy=False)
+
+
+def features_for(X: Features, own_names: Sequence[str] | None, model: Any, path: str) -> Any:
+    """Return features as a fitted model knows them, see `PMLDataset.features_for`."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if names and own_names is not None:
+        position = {name: j for j, name in enumerate(own_names)}
+        if absent := [name for name in names if name not in position]:
+            raise lacking_features(absent, path or None)
+        X = X[:, [position[name] for name in names]]
+        return as_frame(X.toarray() if sparse.issparse(X) else X, names)
+    if X.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"the model was fitted on {model.n_features_in_} features, but the data set has {X.shape[1]}. Use data of "
+            "the same kind as the model was fitted on.",
+            path=path or None,
+        )
+    return as_frame(X, names) if names and not sparse.issparse(X) else X
+
+
+def lacking_features(absent: Sequence[str], path: str | None = None) -> DataError:
+    """Return the error for features of a model that a table or data set does not have."""
+    shown = ", ".join(map(repr, absent[:12])) + (f" and {len(absent) - 12} more" if len(absent) > 12 else "")
+    return DataError(f"the table lacks {len(absent)} of the model's features: {shown}.", column=absent[0], path=path)
+
+
+def summary_counts(X: Features, Y: CSR, truth: CSR | None) -> dict[str, int | float | None]:
+    """Return the counts of `PMLDataset.describe`."""
+    (n_samples, n_features), n_labels = X.shape, Y.shape[1]
+    n_true = None if truth is None else int(truth.nnz)
+    stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
+    return {
+        "rows": n_samples,
+        "features": n_features,
+        "labels": n_labels,
+        "density": float(stored / (n_samples * n_features)) if n_features else 0.0,
+        "candidate_cardinality": Y.nnz / n_samples,
+        "true_cardinality": None if n_true is None else n_true / n_samples,
+        "false_candidates": None if n_true is None else int(Y.nnz - n_true),
+        "noise_ratio": (Y.nnz - n_true) / n_true if n_true else None,
+        "rows_without_candidates": int((np.diff(Y.indptr) == 0).sum()),
+        "labels_without_positives": n_labels - len(np.unique(Y.indices)),
+        "duplicate_rows": _count_duplicate_rows(X),
+        "constant_features": _count_constant_features(X),
+    }
+
+
+def short_facts(data: "PMLDataset") -> list[tuple[str, str]]:
+    """Return short descriptions of a data set whose cost does not grow with the number of columns."""
+    X, Y, truth = data.X, data.Y, data.truth
+    labels = f"{Y.nnz / Y.shape[0]:.2f} candidates"
+    labels += " per row, truth unknown" if truth is None else f" and {truth.nnz / Y.shape[0]:.2f} true labels per row"
+    kind = f"{'CSR' if sparse.issparse(X) else 'dense'} {X.dtype}"
+    facts = [
+        ("rows", _plural(data.n_samples, "row")),
+        ("features", f"{_plural(data.n_features, 'feature')} ({kind})"),
+        ("labels", _plural(data.n_labels, "label")),
+        ("labelling", labels),
+    ]
+    if data.media is not None:
+        facts.append(("media", "images" if isinstance(data.media, np.ndarray) else "texts"))
+    return facts
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _count_duplicate_rows(X: Features) -> int:
     """Return how many rows repeat an earlier row (by a 64-bit hash of the row)."""
     if X.shape[1] == 0:
         return 0
     return int(X.shape[0] - len(np.unique(row_hash(X))))
 
 
-def count_constant_features(X: Features) -> int:
+def _count_constant_features(X: Features) -> int:
     """Return how many columns hold one value only; needs no memory for columns without stored values."""
     n_samples, n_features = X.shape
     if not sparse.issparse(X):

@@ -7,22 +7,31 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import move_columns
 from pmlkit._labels import as_indicator, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
 from pmlkit._validation import Media, as_ids, as_media, as_names, frame_names
 from pmlkit._words import fact_table
 from pmlkit.data._checks import (
     as_features,
-    count_constant_features,
-    count_duplicate_rows,
+    as_frame,
+    features_for,
     refuse_not_subset,
     same_media,
     same_values,
+    short_facts,
+    summary_counts,
 )
 from pmlkit.data.noise import NoiseKind, Rounding, add_noise
 from pmlkit.exceptions import DataError
 
 __all__ = ["PMLDataset"]
+
+
+_SLOTS = {"X": "_x", "Y": "_y", "truth": "_truth", "feature_names": "_feature_names", "label_names": "_label_names"} | {
+    "media": "_media", "ids": "_ids", "name": "_name", "provenance": "_provenance"
+}  # fmt: skip
+"""Where the arguments of the constructor are kept."""
 
 
 class PMLDataset:
@@ -73,18 +82,7 @@ class PMLDataset:
     array([[0, 0, 1]], dtype=uint8)
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_feature_names",
-        "_ids",
-        "_label_names",
-        "_media",
-        "_name",
-        "_provenance",
-        "_truth",
-        "_x",
-        "_y",
-    )
+    __slots__ = (*_SLOTS.values(), "__weakref__")
     __hash__ = None  # type: ignore[assignment]
     _x: Features
     _y: CSR
@@ -118,27 +116,17 @@ class PMLDataset:
         if right is not None and right is not candidates:
             refuse_not_subset(right, candidates)
         n_samples, n_features = features.shape
-        values = {
-            "_x": features,
-            "_y": candidates,
-            "_truth": right,
-            "_feature_names": as_names(
-                feature_names if feature_names is not None else frame_names(X), n_features, "feature"
-            ),
-            "_label_names": as_names(known, candidates.shape[1], "label"),
-            "_media": as_media(media, n_samples),
-            "_ids": as_ids(ids, n_samples),
-            "_name": str(name),
-            "_provenance": str(provenance),
-        }
-        for slot, value in values.items():
+        columns = as_names(feature_names if feature_names is not None else frame_names(X), n_features, "feature")
+        called = as_names(known, candidates.shape[1], "label")
+        rows_show, rows_called = as_media(media, n_samples), as_ids(ids, n_samples)
+        values = (features, candidates, right, columns, called, rows_show, rows_called, str(name), str(provenance))
+        for slot, value in zip(_SLOTS.values(), values, strict=True):
             object.__setattr__(self, slot, value)
 
-    def __setattr__(self, attribute: str, value: Any) -> NoReturn:
+    def __setattr__(self, attribute: str, value: Any = None) -> NoReturn:
         raise AttributeError(f"A PMLDataset cannot be changed: use replace({attribute}=...) to make a new one.")
 
-    def __delattr__(self, attribute: str) -> NoReturn:
-        raise AttributeError("A PMLDataset cannot be changed: use replace(...) to make a new one.")
+    __delattr__ = __setattr__
 
     @property
     def X(self) -> Features:
@@ -211,6 +199,62 @@ class PMLDataset:
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self._y.shape[1])
+
+    @property
+    def frame(self) -> Any:
+        """The features as a DataFrame where they are dense and have names of their own, else `X`."""
+        names = self._feature_names
+        return self.X if names is None or sparse.issparse(self._x) else as_frame(self._x, names)
+
+    def features_for(self, model: Any) -> Any:
+        """Return the features as a fitted model knows them: those with names in its order.
+
+        Parameters
+        ----------
+        model : estimator
+            With ``n_features_in_`` and, if it was fitted on named features, ``feature_names_in_``.
+
+        Returns
+        -------
+        X : DataFrame, array or CSR array of shape (n_samples, ``model.n_features_in_``)
+
+        Examples
+        --------
+        >>> from pmlkit import MLkNN
+        >>> from pmlkit.data import PMLDataset
+        >>> train = PMLDataset([[0.0, 5.0], [9.0, 5.0]], [[1, 0], [0, 1]], feature_names=["size", "age"])
+        >>> new = PMLDataset([[5.0, 7.0, 9.0]], [[0, 0]], feature_names=["age", "mass", "size"])
+        >>> new.features_for(MLkNN(n_neighbors=1).fit(train)).to_dict("list")
+        {'size': [9.0], 'age': [5.0]}
+        """
+        return features_for(self._x, self._feature_names, model, self._name)
+
+    def truth_for(self, names: Sequence[str]) -> tuple[CSR, tuple[str, ...]]:
+        """Return the true labels in a given order of labels, as `pmlkit.Table.truth_for` does.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The labels, such as those of a model.
+
+        Returns
+        -------
+        truth : CSR array of shape (n_samples, len(names) + n_unknown)
+            Labels that are not among `names` come last.
+        unknown : tuple of str
+            Their names.
+        """
+        if self._truth is None:
+            raise DataError(
+                "the true labels are unknown, so there is nothing to measure against. Most benchmark files (.npz, "
+                ".mat) have them inside; in a table, their columns have to be named.",
+                option="truth",
+                value="'true_*'",
+                path=self._name or None,
+            )
+        unknown = tuple(name for name in self.label_names if name not in names)
+        number = {name: k for k, name in enumerate([*map(str, names), *unknown])}
+        return move_columns(self._truth, [number[name] for name in self.label_names], len(number)), unknown
 
     def replace(self, **changes: Any) -> "PMLDataset":
         """Return a data set with some of the constructor's arguments changed.
@@ -320,23 +364,7 @@ class PMLDataset:
         >>> facts["duplicate_rows"], facts["constant_features"], facts["labels_without_positives"]
         (1, 2, 1)
         """
-        n_samples, cells = self.n_samples, self.n_samples * self.n_features
-        n_true = None if self._truth is None else int(self._truth.nnz)
-        stored = self._x.nnz if sparse.issparse(self._x) else np.count_nonzero(self._x)
-        return {
-            "rows": n_samples,
-            "features": self.n_features,
-            "labels": self.n_labels,
-            "density": float(stored / cells) if cells else 0.0,
-            "candidate_cardinality": self._y.nnz / n_samples,
-            "true_cardinality": None if n_true is None else n_true / n_samples,
-            "false_candidates": None if n_true is None else int(self._y.nnz - n_true),
-            "noise_ratio": (self._y.nnz - n_true) / n_true if n_true else None,
-            "rows_without_candidates": int((np.diff(self._y.indptr) == 0).sum()),
-            "labels_without_positives": self.n_labels - len(np.unique(self._y.indices)),
-            "duplicate_rows": count_duplicate_rows(self._x),
-            "constant_features": count_constant_features(self._x),
-        }
+        return summary_counts(self._x, self._y, self._truth)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PMLDataset):
@@ -352,11 +380,11 @@ class PMLDataset:
         )
 
     def __repr__(self) -> str:
-        facts = ", ".join(text for _, text in self._facts())
+        facts = ", ".join(text for _, text in short_facts(self))
         return f"PMLDataset {self._name!r}: {facts}" if self._name else f"PMLDataset: {facts}"
 
     def _repr_html_(self) -> str:
-        rows = [*self._facts(), *([("from", self._provenance)] if self._provenance else [])]
+        rows = [*short_facts(self), *([("from", self._provenance)] if self._provenance else [])]
         shown = list(self.label_names[:8]) if self.n_labels < 10**6 else []
         if shown:
             rows.append(("label names", ", ".join(shown) + (", ..." if self.n_labels > len(shown) else "")))
@@ -366,40 +394,8 @@ class PMLDataset:
         return _rebuild, (self._arguments(),)
 
     def _arguments(self) -> dict[str, Any]:
-        return {
-            "X": self._x,
-            "Y": self._y,
-            "truth": self._truth,
-            "feature_names": self._feature_names,
-            "label_names": self._label_names,
-            "media": self._media,
-            "ids": self._ids,
-            "name": self._name,
-            "provenance": self._provenance,
-        }
-
-    def _facts(self) -> list[tuple[str, str]]:
-        """Return short descriptions whose cost does not grow with the number of columns."""
-        kind = f"{'CSR' if sparse.issparse(self._x) else 'dense'} {self._x.dtype}"
-        labels = f"{self._y.nnz / self.n_samples:.2f} candidates"
-        if self._truth is None:
-            labels += " per row, truth unknown"
-        else:
-            labels += f" and {self._truth.nnz / self.n_samples:.2f} true labels per row"
-        facts = [
-            ("rows", _plural(self.n_samples, "row")),
-            ("features", f"{_plural(self.n_features, 'feature')} ({kind})"),
-            ("labels", _plural(self.n_labels, "label")),
-            ("labelling", labels),
-        ]
-        if self._media is not None:
-            facts.append(("media", "images" if isinstance(self._media, np.ndarray) else "texts"))
-        return facts
+        return {argument: getattr(self, slot) for argument, slot in _SLOTS.items()}
 
 
 def _rebuild(arguments: dict[str, Any]) -> PMLDataset:
     return PMLDataset(**arguments)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

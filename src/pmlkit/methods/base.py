@@ -138,7 +138,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             return
         table = X if y is None and is_table(X) else None
         if table is not None:
-            X, y = table.X, table.Y
+            X, y = getattr(table, "frame", table.X), table.Y
         y, form, names = labels.describe(y)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
@@ -352,7 +352,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         return self._own_scores(self._checked_rows(X))
 
     def _checked_rows(self, X: Any) -> Features:
-        X = X.X if is_table(X) else X
+        if is_table(X):
+            X = X.features_for(self) if hasattr(X, "features_for") else X.X
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return moderate(as_csr(X) if sparse.issparse(X) else X)
 

@@ -46,6 +46,8 @@ def fit(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> None:
     model.classes_ = np.arange(rows.n_labels)
     model.label_names_ = np.asarray(rows.label_names, dtype=object)
     model.__dict__.pop("table_reader_", None)
+    if (reader := getattr(rows.table, "table_reader", None)) is not None:
+        model.table_reader_ = reader
     model._label_format = asdict(rows.label_format)
     state = rows.engine.map(_confidence, rows.Y, learned.confidence, keep=False)
     model.label_confidence_ = rows.as_array(state, width=rows.n_labels, dtype=np.float64, is_sparse=True)

@@ -4,6 +4,7 @@ import platform
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -141,8 +142,13 @@ def card_text(model: "BasePML") -> str:
 def _versions() -> dict[str, str]:
     # Not an import statement: the benchmarks' fingerprint of a method covers all that it imports.
     return {"pmlkit": import_module("pmlkit").__version__, "python": platform.python_version()} | {
-        name: version(name) for name in _LIBRARIES
+        name: _installed(name) for name in _LIBRARIES
     }
+
+
+@cache  # reading a package's metadata takes longer than a small fit
+def _installed(name: str) -> str:
+    return version(name)
 
 
 def _changed(model: "BasePML") -> list[str]:

@@ -36,3 +36,23 @@ def test_negative_rows_lower_the_scores_of_rows_like_them():
     assert scores["negative"].mean() < 0.7 * scores["unlabelled"].mean()
     assert ClearPML().fit(X, Y).empty_rows_ == "negative"
     assert ClearPML().fit(strips.X, strips.Y).empty_rows_ is None
+
+
+def test_unlabelled_rows_leave_the_judgement_of_the_others_as_it_is():
+    strips = load_digit_strips(600, random_state=1)
+    is_empty = np.arange(600) % 5 == 0
+    Y = strips.Y.toarray() * ~is_empty[:, None]
+    alone = ClearPML().fit(strips.X[~is_empty], Y[~is_empty])
+    together = ClearPML().fit(strips.X, Y)
+    assert together.empty_rows_ == "unlabelled"
+    assert np.corrcoef(alone.label_confidence_.data, together.label_confidence_.data)[0, 1] > 0.99
+
+
+def test_wide_text_takes_every_labelled_row_as_landmark_beside_unlabelled_ones():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1500, 1200), density=0.02, rng=rng, format="csr")
+    Y = np.c_[X[:, :40].sum(axis=1) > 0.4, X[:, 40:80].sum(axis=1) > 0.4].astype(float)
+    Y[~Y.any(axis=1), 0] = 1.0
+    Y[rng.permutation(1500)[:300]] = 0.0
+    model = ClearPML().fit(X, Y)
+    assert (model.empty_rows_, len(model.dual_coef_)) == ("unlabelled", 1200)

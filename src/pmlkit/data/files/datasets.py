@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from pmlkit._files import check_target, replacing
 from pmlkit._typing import CSR
@@ -22,7 +21,6 @@ from pmlkit.data.files.base import (
     Names,
     TableFile,
     check_column,
-    label_key,
     read_ids,
     select,
 )
@@ -297,27 +295,18 @@ def _read_labels(
 
 
 def _aligned_truth(true: LabelColumns, truth: Names, found: LabelColumns, labels: Names | None) -> CSR:
-    """Return the truth with its columns in the order of the labels."""
+    """Return the truth with its columns in the order of the labels: matched by name, else taken in their order."""
+    Y, unknown, _ = true.aligned(found.names, truth, labels)
     if true.is_set:
-        number = {name: k for k, name in enumerate(found.names)}
-        unknown = [k for k, name in enumerate(true.names) if name not in number]
         if unknown:
-            row = int(true.Y.tocsc()[:, [unknown[0]]].nonzero()[0][0])
+            row = int(np.flatnonzero(Y[:, [len(found.names)]].toarray())[0])
             raise DataError(
-                f"column {true.columns[0]!r} names {true.names[unknown[0]]!r} in row {row}, which is not among the "
-                "labels.",
+                f"column {true.columns[0]!r} names {unknown[0]!r} in row {row}, which is not among the labels.",
                 column=true.columns[0],
             )
-        cells = true.Y.tocoo()
-        target = np.array([number[name] for name in true.names])
-        return sparse.csr_array((cells.data, (cells.row, target[cells.col])), shape=found.Y.shape)
+        return Y
     if len(true.names) != len(found.names):
         raise DataError(
             f"truth names {counted(len(true.names), 'column')}, but there are {counted(len(found.names), 'label')}."
         )
-    keys = [label_key(truth, name) for name in true.names]
-    wanted = [label_key(labels, name) for name in found.names]
-    if sorted(keys) != sorted(wanted):
-        return true.Y
-    position = {key: k for k, key in enumerate(keys)}
-    return sparse.csr_array(true.Y[:, [position[key] for key in wanted]])
+    return true.Y if unknown else Y

@@ -200,6 +200,14 @@ class TableReader:
         self.n_side = 0 if side is None else side.shape[1]
         return self._numbers(frame, side, fit=True)
 
+    def fit_frame(self, frame: "pd.DataFrame", n_side: int, settings: Mapping[str, Any] | None) -> None:
+        """Learn words, categories and scales from the feature columns of some rows, made by `frame`."""
+        self._check(frame, fitting=True)
+        if self.names:
+            self.vectorizer = _make_vectorizer(self, VectorizerSettings.of(settings), len(frame))
+            self._numbers(frame, None, fit=True)
+        self.n_side = n_side
+
     def transform(self, file: TableFile, side: FloatArray | None) -> Features:
         """Return the numbers of another table with these columns."""
         if absent := [name for name in self.names if name not in file.columns]:

@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import row_of_cells
+from pmlkit._arrays import move_columns, row_of_cells
 from pmlkit._typing import CSR, BoolArray
 from pmlkit._words import counted
-from pmlkit.data.files.base import Edits, Names, TableFile, as_names, as_number, excerpt, likely_labels, listing, select
+from pmlkit.data.files.base import (
+    Edits,
+    Names,
+    TableFile,
+    as_names,
+    as_number,
+    excerpt,
+    label_key,
+    likely_labels,
+    listing,
+    select,
+)
 from pmlkit.data.files.json_rows import dump_like
 from pmlkit.exceptions import DataError, PMLWarning
 
@@ -54,6 +65,23 @@ class LabelColumns:
     sep: str | None
     is_set: bool
     merged: Mapping[str, str]
+
+    def aligned(
+        self, names: Sequence[str], pattern: Names | None, other_pattern: Names | None
+    ) -> tuple[CSR, tuple[str, ...], tuple[str, ...]]:
+        """Return the labels in the order of `names`, the others last; the names of the others; the names not found.
+
+        `pattern`, `other_pattern`: how the columns of these labels, and those of `names`, were called. Names also match
+        where what the ``*`` of the two patterns stands for is the same.
+        """
+        number = {label_key(other_pattern, str(name)): k for k, name in enumerate(names)}
+        number |= {str(name): k for k, name in enumerate(names)}
+        found = [number.get(name, number.get(label_key(pattern, name))) for name in self.names]
+        unknown = [name for name, k in zip(self.names, found, strict=True) if k is None]
+        last = iter(range(len(names), len(names) + len(unknown)))
+        target = [next(last) if k is None else k for k in found]
+        absent = tuple(str(name) for k, name in enumerate(names) if k not in set(target))
+        return move_columns(self.Y, target, len(names) + len(unknown)), tuple(unknown), absent
 
     def edits(self, removed: BoolArray, added: Iterable[tuple[int, int]] = ()) -> Edits:
         """Return the cells that change when some labels are removed and some, as rows and numbers, are added."""

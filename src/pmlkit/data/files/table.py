@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._files import check_target, replacing
 from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._words import counted, did_you_mean
+from pmlkit.data._checks import lacking_features
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
 from pmlkit.data.files.base import (
@@ -27,7 +27,6 @@ from pmlkit.data.files.base import (
     as_names,
     check_column,
     excerpt,
-    label_key,
     parse_numbers,
     read_ids,
     select,
@@ -44,6 +43,7 @@ from pmlkit.data.files.features import (
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
 from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
 from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images, read_picture
+from pmlkit.data.files.table_files import TableFiles, matching_files
 from pmlkit.exceptions import DataError
 
 __all__ = ["Table", "open_table"]
@@ -54,7 +54,7 @@ _N_PEEKED = 1000
 
 
 def open_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     labels: Names | int | None = None,
     sep: str | None = None,
@@ -81,7 +81,7 @@ def open_table(
     ----------
     path : path
         A CSV, TSV, JSON (lines or an array of objects), Parquet or ARFF file, or ``-`` for standard input; ``.gz``
-        and ``.bz2`` are unpacked.
+        and ``.bz2`` are unpacked. A pattern such as ``"posts-*.parquet"``, or a list of paths, opens many files as one.
     labels : str or list of str
         The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
         stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
@@ -115,7 +115,8 @@ def open_table(
     Returns
     -------
     table : Table
-        Features and labels are read when they are asked for.
+        Features and labels are read when they are asked for. Of many files a `TableFiles`, for `clean` and methods that
+        learn from blocks.
 
     Raises
     ------
@@ -138,6 +139,14 @@ def open_table(
     >>> table.X.shape, table.row_names
     ((3, 5), ('p1', 'p2', 'p3'))
     """
+    if (paths := matching_files(path)) is not None:
+        given = {
+            "labels": labels, "sep": sep, "text": text, "categories": categories, "numbers": numbers, "images": images,
+            "embeddings": embeddings, "id": id, "truth": truth, "ignore": ignore, "missing": missing,
+            "merge_labels": merge_labels, "vectorizer": vectorizer, "format": format, "delimiter": delimiter,
+            "encoding": encoding, "max_bytes": max_bytes,
+        }  # fmt: skip
+        return cast("Table", TableFiles(paths, like, given))
     if missing not in ("error", "mean", "zero"):
         raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
     if images is not None and embeddings is not None:
@@ -151,6 +160,7 @@ def open_table(
     settings = VectorizerSettings.of(vectorizer)
     if like is not None:
         _check_like(like, "images" if images else "none" if embeddings is None else "embeddings", named, vectorizer)
+    path = Path(cast("str", path))
     with open_file(path, format, max_bytes) as source:
         if source.format not in TABLE_FORMATS:
             raise DataError(
@@ -168,7 +178,7 @@ def open_table(
         wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
         ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
     return Table(
-        file, Path(path), source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
+        file, path, source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
         ignored=ignored, id=id, named=named, images=images, embeddings=embeddings, missing=missing, merge=merge_labels,
         settings=settings, max_bytes=max_bytes,
     )  # fmt: skip
@@ -276,6 +286,11 @@ class Table:
         """One name per label."""
         names = self._labels.names
         return tuple(name.removeprefix(LABEL_PREFIX) for name in names) if self.is_own else names
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Whether one column holds the labels of a row, and not a column of 0/1 each label."""
+        return self._labels.is_set
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -391,16 +406,31 @@ class Table:
                 if reader is None:
                     return self._named_numbers([str(name) for name in self._like.feature_names_in_]), None
                 return reader.transform(self._file, self._side_features()), reader
-            chosen = self.feature_columns
-            reader = TableReader(
-                chosen.text,
-                chosen.categories,
-                chosen.numbers,
-                self._side,
-                missing=self._options["missing"],
-                labels=self._wanted,
-            )
+            reader = self.unfitted_reader()
             return reader.fit(self._file, self._side_features(), self._options["settings"]), reader
+
+    def unfitted_reader(self) -> TableReader:
+        """Return what will make numbers of the columns that are features."""
+        chosen, missing = self.feature_columns, self._options["missing"]
+        return TableReader(
+            chosen.text, chosen.categories, chosen.numbers, self._side, missing=missing, labels=self._wanted
+        )
+
+    def feature_frame(self, reader: TableReader) -> Any:
+        """Return the feature columns as a reader sees them."""
+        with self._named_errors():
+            return reader.frame(self._file)
+
+    def numbers(self, reader: TableReader) -> Features:
+        """Return the numbers that a fitted reader makes of the columns."""
+        with self._named_errors():
+            return reader.transform(self._file, self._side_features())
+
+    @property
+    def n_side_features(self) -> int:
+        """How many features come from beside the table."""
+        side = self._side_features()
+        return 0 if side is None else side.shape[1]
 
     def _named_numbers(self, names: Sequence[str]) -> Any:
         """Return columns of plain numbers under the names by which a model knows them."""
@@ -409,8 +439,7 @@ class Table:
         # A table that pmlkit wrote calls a feature `id` `feature:id`.
         here = [FEATURE_PREFIX + name if FEATURE_PREFIX + name in self.columns else name for name in names]
         if absent := [name for name in here if name not in self.columns]:
-            shown = ", ".join(map(repr, absent[:12])) + (f" and {len(absent) - 12} more" if len(absent) > 12 else "")
-            raise DataError(f"the table lacks {len(absent)} of the model's features: {shown}.", column=absent[0])
+            raise lacking_features(absent)
         X = self._file.numbers(here)
         for k in np.flatnonzero(~np.isfinite(X).all(axis=0)).tolist():
             bad = np.flatnonzero(~np.isfinite(X[:, k]))
@@ -488,22 +517,11 @@ class Table:
                 )
             wanted = as_names(self._wanted_truth)
             found = read_labels(self._file, wanted, sep=self._options["sep"])
-        number = {label_key(labels, str(name)): k for k, name in enumerate(names)}
-        number |= {str(name): k for k, name in enumerate(names)}
-        target = [number.get(name, number.get(label_key(wanted, name))) for name in found.names]
-        unknown = [name for name, k in zip(found.names, target, strict=True) if k is None]
-        if not found.is_set and (absent := set(range(len(names))) - set(target)):
-            shown = ", ".join(repr(str(names[k])) for k in sorted(absent)[:6])
-            logger.warning(
-                "%s no column of truth and count as absent: %s.",
-                counted(len(absent), "label has", "labels have"),
-                shown,
-            )
-        position = {name: len(names) + k for k, name in enumerate(unknown)}
-        order = np.array([position[name] if k is None else k for name, k in zip(found.names, target, strict=True)])
-        cells = found.Y.tocoo()
-        shape = (self.n_rows, len(names) + len(unknown))
-        return sparse.csr_array((cells.data, (cells.row, order[cells.col])), shape=shape), tuple(unknown)
+        truth, unknown, absent = found.aligned(names, wanted, labels)
+        if not found.is_set and absent:
+            has = counted(len(absent), "label has", "labels have")
+            logger.warning("%s no column of truth and count as absent: %s.", has, ", ".join(map(repr, absent[:6])))
+        return truth, unknown
 
     @property
     def truth(self) -> CSR | None:

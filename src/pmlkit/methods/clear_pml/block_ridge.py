@@ -6,6 +6,7 @@ kernel rows are computed again in each pass, and coefficients of the kernel take
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,7 @@ def block_ridge(
     _, mean, gram = moments
     rows = RowSource(kept, weighting, kernel, mean)
 
+    @cache
     def factor_at(strength: float) -> FloatArray:
         return np.asarray(linalg.cholesky(gram + strength * own, lower=True, overwrite_a=True, check_finite=False))
 

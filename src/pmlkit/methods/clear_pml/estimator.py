@@ -71,11 +71,11 @@ class ClearPML(BasePML):
         counts where it makes the best label, out of sample, a candidate clearly more often.
     every_row_has_a_label : {"auto", True, False}, default="auto"
         Whether every row has a true label among its candidates. "auto" estimates how many have (see
-        `share_without_truth_`); where some rows have no candidates at all, candidates are then judged one by one.
+        `share_without_truth_`); where rows without candidates are negative, candidates are judged one by one.
     empty_rows : {"auto", "unlabelled", "negative"}, default="auto"
         What rows without candidates are: not labelled yet, or without any label. "auto" takes them for negative where
         features predict well which rows are empty (logged with the reason). The predictor learns negative rows
-        as such; unlabelled rows join it with its own predictions.
+        as such; unlabelled rows join it with its own predictions, except where every row is a landmark.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
@@ -203,8 +203,7 @@ class ClearPML(BasePML):
             raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
         warn_of_twin_labels(survey.pairs, rows.n_rows)
         self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
-        # Unlabelled rows join by way of the landmarks' moments.
-        exact = self.empty_rows_ != "unlabelled" and self._all_rows_affordable(survey.moments, n_labels)
+        exact = self._all_rows_affordable(survey.moments, n_labels)
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
@@ -216,7 +215,8 @@ class ClearPML(BasePML):
         progress.step("features")
         start, self.noise_floor_ = rounds.first_evidence()
         progress.step("evidence")
-        some_empty = n_labels > 1 and survey.n_given_rows < rows.n_rows
+        # Unlabelled rows say nothing about the others; negative ones show that a row need not have a true label.
+        some_empty = n_labels > 1 and survey.n_given_rows < rows.n_rows and self.empty_rows_ != "unlabelled"
         rounds.decide_noise_model(start, self.every_row_has_a_label, some_empty=some_empty, n_answers=survey.n_answers)
         del start
         estimate = rounds.estimate(self.mode)
