@@ -1,13 +1,16 @@
 """The noise model against scipy's optimiser and dense linear algebra; its terms against loops."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from pmlkit.cleaning.audit.features import _best_other, _mean_lift, _rank_within, _votes, order_design
+from pmlkit.cleaning import clean
+from pmlkit.cleaning.audit.features import _best_other, _mean_lift, _rank_within, _votes, curve_design, order_design
 from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
+from pmlkit.data import load_digit_strips, make_pml
 
 
 def make(n=60, n_labels=4, n_terms=3, row_sd=0.0, seed=0):
@@ -128,6 +131,78 @@ def test_sparse_and_dense_rows_give_the_same_terms():
     scores = rng.random((30, 4))
     X = sparse.csr_array((rng.random((30, 8)) < 0.4) * rng.random((30, 8)))
     design = order_design(X, Y, scores, rng.normal(size=Y.nnz), np.arange(Y.nnz), rows)
-    assert design.Z.shape == (Y.nnz, 10)
+    assert design.Z.shape == (Y.nnz, 22)
     assert np.isfinite(design.Z).all()
-    assert np.allclose(design.Z[:, 2:].mean(axis=0), 0, atol=1e-5)
+    assert np.allclose(design.Z[:, 14:].mean(axis=0), 0, atol=1e-5)
+
+
+def _verified(dataset, places, answer):
+    """Return the result without answers, and with the same answer to candidates at some places of the order."""
+    result = clean(dataset.X, dataset.Y)
+    cells = result.order[[int(place * (len(result.order) - 1)) for place in places]]
+    labels = [result.label_names[k] for k in result.Y.indices[cells]]
+    answers = pd.DataFrame({"row": result.rows[cells], "label": labels, "answer": answer})
+    return result, clean(dataset.X, dataset.Y, verified=answers)
+
+
+SMALL = {
+    "strips": lambda: load_digit_strips(300),
+    "few labels": lambda: make_pml(200, 20, 8, cardinality=2.5, noise=0.2, random_state=0),
+    "little noise": lambda: make_pml(300, 30, 10, cardinality=2.0, noise=0.05, random_state=1),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("answer", ["right", "wrong"])
+@pytest.mark.parametrize("places", [(0.0,), (0.0, 0.5, 1.0)])
+def test_a_few_answers_move_the_other_candidates_only_a_little(name, answer, places):
+    before, after = _verified(SMALL[name](), places, answer)
+    moved = (after.doubt - before.doubt)[after.known == 0]
+    # One against the odds, at the end of the scale, moved all candidates by .29 on average with a slope as a prior.
+    assert np.abs(moved).mean() < (0.12 if len(places) == 1 else 0.22)
+    assert after.doubt[after.known == 0].max() > 0.5
+    assert after.doubt[after.known == 0].min() < 0.3
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_many_consistent_answers_move_the_others(name):
+    for answer, expected in (("right", 0.0), ("wrong", 1.0)):
+        before, after = _verified(SMALL[name](), np.linspace(0, 1, 150), answer)
+        rest = after.known == 0
+        was, is_now = (np.abs(result.doubt[rest] - expected).mean() for result in (before, after))
+        assert is_now < 0.5 * was or is_now < 0.1
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_answers_move_others_in_their_own_direction(name):
+    dataset = SMALL[name]()
+    for place in (0.0, 0.2, 0.5, 0.9):
+        _, right = _verified(dataset, (place,), "right")
+        before, wrong = _verified(dataset, (place,), "wrong")
+        rest = right.known == 0
+        assert right.doubt[rest].mean() <= before.doubt[rest].mean() + 0.005
+        assert before.doubt[rest].mean() <= wrong.doubt[rest].mean() + 0.005
+
+
+@pytest.mark.parametrize("n_labels", [1, 5])
+def test_the_curve_rises_where_an_answer_turns_wrong(n_labels):
+    """For every candidate of one label; with several, whose effects share the blame, on average."""
+    rng = np.random.default_rng(0)
+    offset, label = rng.normal(0.5, 2, 300), rng.integers(0, n_labels, 300)
+    asked, wrong = np.arange(0, 300, 11), (rng.random(28) < 0.4).astype(float)
+    before = fit_noise_model(curve_design(offset, label), asked, wrong).log_odds()
+    for i in np.flatnonzero(wrong == 0):
+        turned = wrong.copy()
+        turned[i] = 1.0
+        change = fit_noise_model(curve_design(offset, label), asked, turned).log_odds() - before
+        assert change.mean() > 0
+        assert n_labels > 1 or change.min() > -0.005
+
+
+def test_wrong_and_right_are_treated_alike():
+    rng = np.random.default_rng(0)
+    offset, label = rng.normal(0.5, 2, 300), rng.integers(0, 5, 300)
+    asked, wrong = np.arange(0, 300, 11), rng.random(28) < 0.4
+    one = fit_noise_model(curve_design(offset, label), asked, wrong.astype(float)).log_odds()
+    other = fit_noise_model(curve_design(-offset, label), asked, (~wrong).astype(float)).log_odds()
+    np.testing.assert_allclose(one, -other, atol=1e-6)

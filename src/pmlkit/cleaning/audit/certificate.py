@@ -49,15 +49,13 @@ _BET_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5]) / 7.5
 _ERROR_SHARE = 0.2  # of a test's error budget for the number of mistaken answers, where mistakes are assumed
 _SAFETY, _AT_MOST = 0.005, 0.99  # off the predicted precision, and its cap
 _MARGIN = 0.025  # by which the predicted precision must exceed the promise
-_GROWTH, _MORE = 1.15, 10  # by which a set must exceed the certified one
+_GROWTH, _MORE = 1.15, 10  # by which a set must exceed the certified one, by unseen candidates
 _LEAST_GAIN, _OVERHEAD = 0.5, 5.0  # candidates per question, and questions on top of the expected ones
 _N_SIZES = 400
 _NESTED = np.array([0.5, 0.65, 0.8, 1.0])  # sizes of nested sets, relative to the largest
 _PRIOR_DRAWS = 10.0  # that the prediction of a set's precision is worth
-_FEW_DRAWS, _TOO_MANY = (
-    15.0,
-    250.0,
-)  # draws before a test may be given up, and draws still expected that make it hopeless
+_FEW_DRAWS = 15.0  # draws before a test may be given up
+_TOO_MANY = 250.0  # draws still expected that make it hopeless
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +332,8 @@ def propose(
 ) -> IntArray:
     """Return the sizes of nested sets to put to the test; none if it is not worth it.
 
-    The largest is that with the most certified per expected question; the smaller ones are there in case that
-    it was expected to be better than it is.
+    The largest is that with the most unseen candidates certified per expected question; the smaller ones are there in
+    case that it was expected to be better than it is.
 
     Parameters
     ----------
@@ -355,16 +353,18 @@ def propose(
     sizes = np.unique(np.geomspace(least, len(cells), num=_N_SIZES).round().astype(np.int64))
     is_open = verdict[cells] == UNKNOWN
     n_open = np.cumsum(is_open)[sizes - 1]
+    # What was seen to be wrong goes anyway.
+    n_gained = n_open - int(is_open[:n_certified].sum())
     expected = np.cumsum(np.where(is_open, probability, 0.0))[sizes - 1] / np.maximum(n_open, 1) - _SAFETY
     null = np.array([null_count(int(k), precision, answer_error=answer_error, budget=budget / 2.0) for k in sizes])
     chance = (null - (sizes - n_open)) / np.maximum(n_open, 1)
     target = -float(np.log(budget / 2.0 * (1.0 - _ERROR_SHARE if answer_error else 1.0)))
     called = expected * (1.0 - answer_error) + (1.0 - expected) * answer_error
     questions = np.where(chance < 0.0, 0.0, expected_draws(called, chance, target))
-    rate = (sizes - n_certified) / (questions + _OVERHEAD)
+    rate = n_gained / (questions + _OVERHEAD)
     # The unseen part must hold by itself, too: nothing is to be removed unseen under cover of what was seen.
     margin = min(_MARGIN, (1.0 - precision) / 4.0)
-    possible = (expected > precision + margin) & (rate > _LEAST_GAIN) & (questions < n_open)
+    possible = (expected > precision + margin) & (n_gained >= _MORE) & (rate > _LEAST_GAIN) & (questions < n_open)
     if not possible.any():
         return np.empty(0, dtype=np.int64)
     best = int(sizes[np.flatnonzero(possible)[rate[possible].argmax()]])

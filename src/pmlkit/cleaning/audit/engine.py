@@ -1,47 +1,33 @@
-"""The audit: which question to ask next, and what the answers so far tell and promise."""
+"""The audit: which question to ask next, and what becomes of an answer."""
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit._arrays import without_cells
-from pmlkit._labels import in_format
-from pmlkit._random import generator
-from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
+from pmlkit._typing import IntArray, RandomState
 from pmlkit._words import did_you_mean
 from pmlkit.cleaning.audit import answers as codes
-from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
-from pmlkit.cleaning.audit.attempts import Attempts
-from pmlkit.cleaning.audit.certificate import Certificate
-from pmlkit.cleaning.audit.estimates import Estimates
-from pmlkit.cleaning.audit.features import curve_design
-from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
+from pmlkit.cleaning.audit.answers import UNKNOWN, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.questions import Gain, Question
-from pmlkit.cleaning.audit.record import ASKED, Event, Kind, Record, load_state, save_state
-from pmlkit.cleaning.audit.sampling import audit_order, inclusion
-from pmlkit.cleaning.estimates import Estimate, n_first
+from pmlkit.cleaning.audit.record import ASKED, Event, Kind, load_state, save_state
+from pmlkit.cleaning.audit.state import AuditState
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pmlkit.cleaning.result import CleaningResult
 
 __all__ = ["Audit", "Gain", "Question"]
 
 _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
-_N_TO_TELL = 20  # audit questions from which `status` tells rates
 _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
-_SETTINGS = ("precision", "confidence", "random_state", "answer_error", "repeats", "settle")
 
 
-class Audit:
+class Audit(AuditState):
     """Questions about candidates, and what their answers buy; made by `CleaningResult.audit`.
 
     Parameters
@@ -107,29 +93,14 @@ class Audit:
         answers: Any = None,
         events: Iterable[Event | dict[str, Any]] = (),
     ) -> None:
-        _check_settings(precision, confidence, answer_error, repeats, settle)
-        # Evidence that has seen the answers must not be calibrated by them once more.
-        result = result if result.before_answers is None else result.before_answers
-        self.result = result
-        self.precision, self.confidence, self.answer_error = float(precision), float(confidence), float(answer_error)
-        self.repeats, self.settle = float(repeats), settle
-        is_number = isinstance(random_state, int | np.integer)
-        self.random_state = int(random_state) if is_number else int(generator(random_state).integers(2**31))  # type: ignore[arg-type]
-        self._record = Record(result.Y.nnz, settle)
-        self.events, self.verdict = self._record.events, self._record.verdict
-        self._cells = result.order  # by rank of suspicion: everything "ranked" below counts in it
-        self._sample, self._rate, self._key = audit_order(len(self._cells), self._rng(0))
-        self._curve = curve_design(log_odds(result.doubt[self._cells]), result.Y.indices[self._cells])
-        self._learner = LearningOrder(result, self._curve)
-        self._tests = Attempts(self.precision, self.confidence, self.answer_error)
-        self._fitted_at = 0
-        self._estimates: Estimates | None = None
+        super().__init__(
+            result, precision=precision, confidence=confidence, random_state=random_state, answer_error=answer_error,
+            repeats=repeats, settle=settle,
+        )  # fmt: skip
         if answers is not None:
             self._take_given(codes.as_answers(answers))
         for event in events:
             self._replay(event if isinstance(event, Event) else Event(**event))
-
-    # Questions and answers
 
     def next(self) -> Question | None:
         """Return the next question, the same until an answer comes in; None when nothing is left to ask."""
@@ -220,109 +191,6 @@ class Audit:
             raise ValueError(f"{label!r} is not a candidate of row {row}.")
         return cell
 
-    # What is known
-
-    @property
-    def n_answers(self) -> int:
-        """How many answers stand, repeated ones included."""
-        return sum(len(given) for given in self._record.standing.values())
-
-    @property
-    def probability(self) -> FloatArray:
-        """How likely each candidate is wrong, by answers and noise model, aligned with ``result.Y.data``."""
-        full = self.result.doubt.astype(np.float64)
-        full[self._cells] = self._learner.probability
-        full[self.verdict == WRONG], full[self.verdict == RIGHT] = 1.0, 0.0
-        return full
-
-    @property
-    def order(self) -> IntArray:
-        """Unanswered candidates by position in ``result.Y.data``, the most suspicious first, as learned so far."""
-        cells = self._cells[self._learner.queue]
-        return np.asarray(cells[self.verdict[cells] == UNKNOWN])
-
-    @property
-    def answers(self) -> Answers:
-        """All answers that stand, in the order in which they came."""
-        import pandas as pd
-
-        given = self._record.answers()
-        table = self._table(np.array([e.cell for e in given], dtype=np.int64))
-        table["answer"] = [e.answer for e in given]
-        table["who"], table["when"] = [e.who or "" for e in given], [e.when or "" for e in given]
-        table["table"] = self.fingerprint
-        return Answers(pd.DataFrame(table))
-
-    @property
-    def contradictions(self) -> "pd.DataFrame":
-        """Candidates that were answered in different ways: ``row``, ``label``, ``answers``, ``settled``."""
-        found = self._record.contradicting()
-        table = self._table(np.array(list(found), dtype=np.int64))
-        table["answers"] = [
-            ", ".join(e.answer + (f" ({e.who})" if e.who else "") for e in given) for given in found.values()
-        ]
-        table["settled"] = [WORDS[self.verdict[cell]] for cell in found]
-        return table
-
-    @property
-    def certificate(self) -> Certificate | None:
-        """What may be removed, and what is promised about it; None as long as nothing is."""
-        if self._tests.ledger.certified is None:
-            return None
-        cells = self._tests.certified(self.verdict)
-        table = self._table(cells)
-        table["seen"] = self.verdict[cells] == WRONG
-        pairs = self._record.repeats()
-        differ = sum(one != other for one, other in pairs)
-        said = f"Of {len(pairs)} questions that were repeated {differ} were answered differently." if pairs else ""
-        return Certificate(
-            removed=table, cells=cells, precision=self.precision, confidence=self.confidence, n_answers=self.n_answers,
-            answer_error=self.answer_error, n_unsure=int((self.verdict == UNSURE).sum()), disagreement=said,
-        )  # fmt: skip
-
-    @property
-    def removed(self) -> BoolArray:
-        """What would go now, aligned with ``result.Y.data``: what is certified, and what was called wrong."""
-        gone = self.verdict == WRONG
-        gone[self._tests.certified(self.verdict)] = True
-        return np.asarray(gone)
-
-    def cleaned(self) -> Any:
-        """Return the candidates without those in `removed`, in the kind of container that was given to `clean`."""
-        return in_format(without_cells(self.result.Y, self.removed), self.result.given, self.result.label_names)
-
-    @property
-    def noise_rate_(self) -> Estimate:
-        """The share of judged candidates that are wrong, with a 90 % interval."""
-        return self._current.share(np.ones(len(self._cells), dtype=bool))
-
-    def expected_precision(self, k: Any) -> Estimate:
-        """Estimate how many of the `k` most suspicious candidates of ``result.order`` are wrong, as a share.
-
-        Parameters
-        ----------
-        k : int or float
-            A number of candidates, or a share of them in (0, 1].
-        """
-        n_taken = n_first(k, len(self._cells))
-        return self._current.share(np.arange(len(self._cells)) < n_taken)
-
-    @property
-    def left_(self) -> Estimate:
-        """How many wrong labels stay after everything in `removed` has gone, with a 90 % interval."""
-        # All wrong ones minus those removed: a sample of what stays would lack the answers that made the others go.
-        total = self._current.total(np.ones(len(self._cells), dtype=bool))
-        verdict = self.verdict[self._cells]
-        is_unseen = self.removed[self._cells] & (verdict == UNKNOWN)
-        gone = float((verdict == WRONG).sum() + self._learner.probability[is_unseen].sum())
-        return Estimate(*(max(value - gone, 0.0) for value in (total, total.low, total.high)))
-
-    @property
-    def answer_error_(self) -> Estimate:
-        """The measured share of mistaken answers, by questions that were answered twice, with a 90 % interval."""
-        pairs = self._record.repeats()
-        return codes.error_rate(sum(one != other for one, other in pairs), len(pairs))
-
     def expected_gain(self, n: int = 50) -> Gain:
         """Return what the next `n` answers are expected to bring.
 
@@ -360,37 +228,6 @@ class Audit:
             "more_expected": self._tests.draws_to_go,
         }
 
-    def status(self) -> str:
-        """Return what is known and promised so far, in a few sentences."""
-        is_answered = self.verdict != UNKNOWN
-        if not is_answered.any():
-            return "No answers yet: nothing is promised."
-        parts = [f"{self.n_answers:,} answers, {(self.verdict == WRONG).sum():,} labels found wrong."]
-        if (self.verdict[is_answered] == UNSURE).all():
-            return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
-        if self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):
-            return parts[0] + f" After {_N_TO_TELL} it will be estimated how many are wrong in all."
-        rate, left = self.noise_rate_, self.left_
-        parts.append(
-            f"About {100 * rate:.0f} % of the labels are wrong ({100 * rate.low:.0f} to {100 * rate.high:.0f} "
-            f"%); about {left:,.0f} wrong ones are left ({left.low:,.0f} to {left.high:,.0f})."
-        )
-        certificate = self.certificate
-        parts.append("Nothing is certified yet." if certificate is None else str(certificate))
-        return " ".join(parts)
-
-    # Saving
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A short text that tells whether answers are about the same data."""
-        return codes.fingerprint(self.result.X, self.result.Y, self.result.label_names)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The parameters that questions and promises depend on."""
-        return {name: getattr(self, name) for name in _SETTINGS}
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the audit as JSON: settings, fingerprint and events; ``result.audit(resume=path)`` goes on with it."""
         save_state(path, fingerprint=self.fingerprint, settings=self.settings, events=self.events)
@@ -419,25 +256,10 @@ class Audit:
             audit._replay(event)
         return audit
 
-    # State
-
-    def _rng(self, *stream: int) -> np.random.Generator:
-        return np.random.default_rng([self.random_state, *stream])
-
     def _question(self, cell: int, kind: Kind) -> Question:
         row = int(self.result.rows[cell])
         name = f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
         return Question(row, self.result.label_names[int(self.result.Y.indices[cell])], kind, cell, name)
-
-    def _table(self, cells: IntArray) -> "pd.DataFrame":
-        import pandas as pd
-
-        rows = self.result.rows[cells]
-        table = pd.DataFrame({"row": rows})
-        if self.result.row_names is not None:
-            table["id"] = [self.result.row_names[row] for row in rows.tolist()]
-        table["label"] = np.asarray(self.result.label_names, dtype=object)[self.result.Y.indices[cells]]
-        return table
 
     def _kind_of_slot(self, slot: int, n_audit: int, *, repeat: bool = True) -> Kind:
         every = round(1.0 / self.repeats) if self.repeats else 0
@@ -521,28 +343,3 @@ class Audit:
             rng = self._rng(3, len(self._tests.begun), len(self.events))
             if not self._tests.begin(ranked, probability, self.verdict, rng):
                 break
-
-    @property
-    def _current(self) -> Estimates:
-        """Estimates from the answers as they stand now."""
-        if self._estimates is None:
-            verdict = self.verdict[self._cells]
-            length, chance = inclusion(self._rate, self._key, self._sample, verdict != UNKNOWN)
-            prefix = self._sample[:length]
-            standing = self._record.standing
-            is_sampled = [standing[cell][0].kind == "audit" for cell in self._cells[prefix].tolist()]
-            fitted = self._learner.fitted(verdict, self._rng(2, len(self.events)))
-            self._estimates = Estimates(self._curve, verdict, fitted, prefix[is_sampled], chance)
-        return self._estimates
-
-
-def _check_settings(precision: float, confidence: float, answer_error: float, repeats: float, settle: str) -> None:
-    for name, value in (("precision", precision), ("confidence", confidence)):
-        if not 0.0 < value < 1.0:
-            raise ValueError(f"{name} must be between 0 and 1, got {value!r}.")
-    if not 0.0 <= answer_error < 0.5:
-        raise ValueError(f"answer_error must be at least 0 and below 0.5, got {answer_error!r}.")
-    if not 0.0 <= repeats <= 0.5:
-        raise ValueError(f"repeats must be between 0 and 0.5, got {repeats!r}.")
-    if settle not in ("latest", "majority"):
-        raise ValueError(f"settle must be 'latest' or 'majority', got {settle!r}.")

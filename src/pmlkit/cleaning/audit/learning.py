@@ -53,6 +53,7 @@ class LearningOrder:
         self.probability: FloatArray = expit(curve.offset)
         self.queue: IntArray = np.arange(len(curve.offset))
         self.weight = 0.0
+        self._curve_alpha, self._full_alpha = np.zeros(len(self.queue)), np.zeros(len(self.queue))
 
     def fitted(self, verdict: IntArray, rng: np.random.Generator) -> IntArray:
         """Return the ranks of answered candidates that a fit uses: all, or a random part of very many."""
@@ -65,8 +66,9 @@ class LearningOrder:
         if not len(asked):
             return
         wrong = np.where(verdict[asked] == WRONG, 1.0 - answer_error, answer_error)
-        curve = fit_noise_model(self._curve, asked, wrong)
-        full = fit_noise_model(self._full, asked, wrong)
+        curve = fit_noise_model(self._curve, asked, wrong, self._curve_alpha[asked])
+        full = fit_noise_model(self._full, asked, wrong, self._full_alpha[asked])
+        self._curve_alpha[asked], self._full_alpha[asked] = curve.alpha, full.alpha
         self.weight = float(expit(full.log_evidence - curve.log_evidence + _PRIOR_LOG_ODDS))
         mixed = self.weight * expit(full.log_odds()) + (1.0 - self.weight) * expit(curve.log_odds())
         self.queue = np.argsort(-mixed, kind="stable")

@@ -143,7 +143,7 @@ class NoiseModel:
         return max(prior - float(scaled @ cho_solve((self.root, True), scaled)), 0.0)
 
 
-def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray) -> NoiseModel:
+def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray, start: FloatArray | None = None) -> NoiseModel:
     """Fit the model to answers by Newton's method.
 
     Parameters
@@ -153,6 +153,8 @@ def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray) -> Noise
         Candidates that were answered.
     wrong : array aligned with `asked`
         1 for wrong and 0 for right, or between where answers may be mistaken.
+    start : array aligned with `asked`, optional
+        Dual coefficients to begin with, say of a fit to fewer answers.
 
     Examples
     --------
@@ -166,7 +168,8 @@ def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray) -> Noise
     n = len(asked)
     offset = design.offset[asked].astype(np.float64)
     K = design.covariance(asked)
-    alpha, shift = np.zeros(n), np.zeros(n)
+    alpha = np.zeros(n) if start is None else start
+    shift = K @ alpha
     objective = -np.inf
     step = 1.0
     root, root_weight = np.eye(n), np.zeros(n)
@@ -175,13 +178,15 @@ def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray) -> Noise
         chance = expit(odds)
         weight = np.maximum(chance * (1.0 - chance), 1e-10)
         root_weight = np.sqrt(weight)
-        root = cholesky(np.eye(n) + root_weight[:, None] * K * root_weight, lower=True)
+        root = root_weight[:, None] * K * root_weight
+        root[np.diag_indices(n)] += 1.0
+        root = cholesky(root, lower=True, overwrite_a=True, check_finite=False)
         value = _log_posterior(alpha, shift, odds, wrong)
         if value - objective < _TOLERANCE and step == 1.0 and np.isfinite(objective):
             break
         objective = value
         b = weight * shift + wrong - chance
-        full = b - root_weight * cho_solve((root, True), root_weight * (K @ b))
+        full = b - root_weight * cho_solve((root, True), root_weight * (K @ b), check_finite=False)
         step = 1.0
         while True:  # halve the step until the objective rises
             new = alpha + step * (full - alpha)

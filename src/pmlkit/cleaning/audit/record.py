@@ -113,6 +113,11 @@ class Record:
         self.verdict[event.cell] = settled([WORDS.index(e.answer) for e in answers], self.how)
         self.events.append(event)
 
+    @property
+    def n_answers(self) -> int:
+        """How many answers stand."""
+        return sum(self._n_of.values())
+
     def n_of(self, kind: str) -> int:
         """Return how many standing answers are of a kind."""
         return self._n_of.get(kind, 0)
