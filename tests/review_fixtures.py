@@ -1,8 +1,6 @@
 """A small review to test with: the digit strips, whose truth plays the reviewer."""
 
 import contextlib
-import shutil
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,8 +10,6 @@ from pmlkit.cleaning.review.server import ReviewServer
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore
 from pmlkit.data import load_digit_strips
-
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(scope="session")
@@ -66,17 +62,3 @@ def client(server):
     signed_in = sign_in(server)
     yield signed_in
     signed_in.close()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    if not CHROMIUM.exists() and shutil.which("chromium") is None:
-        pytest.skip("Chromium is absent: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        launched = driver.chromium.launch(
-            executable_path=shutil.which("chromium") or str(CHROMIUM),
-            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"],
-        )
-        yield launched
-        launched.close()

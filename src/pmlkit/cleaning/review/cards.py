@@ -14,9 +14,9 @@ from pmlkit._typing import IntArray
 from pmlkit._words import shortened
 from pmlkit.cleaning.audit import Question
 from pmlkit.cleaning.audit.answers import WORDS, find_cells
+from pmlkit.cleaning.report import png
 from pmlkit.cleaning.review.evidence import FeatureEvidence, ShownFeature, WordEvidence
 from pmlkit.cleaning.review.replay import Replay
-from pmlkit.cleaning.summary import png
 from pmlkit.exceptions import DataError
 from pmlkit.numerics.scaling import scaled
 

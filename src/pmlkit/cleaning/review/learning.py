@@ -41,14 +41,15 @@ class Learning:
     @property
     def state(self) -> dict[str, Any] | None:
         """How far the refit is: ``share`` (None if that cannot be told) and ``text``; None if there is none."""
-        if self._begun is None:
+        begun, n_steps, step_done = self._begun, self._n_steps, self._step  # another thread may change them meanwhile
+        if begun is None:
             return None
-        seconds = time.monotonic() - self._begun
-        share = self._step / self._n_steps if self._n_steps else None
+        seconds = time.monotonic() - begun
+        share = min(step_done / n_steps, 1.0) if n_steps else None
         if self._took is not None:
             share = min(seconds / max(self._took, 1e-9), 0.99)
         left = "" if self._took is None else f", about {max(self._took - seconds, 1.0):.0f} s left"
-        step = f", step {min(self._step + 1, self._n_steps)} of {self._n_steps}" if self._n_steps else ""
+        step = f", step {min(step_done + 1, n_steps)} of {n_steps}" if n_steps else ""
         return {
             "share": share,
             "text": f"Refitting with {counted(self._n_answers, 'answer')}: {seconds:.0f} s{step}{left}",
@@ -78,7 +79,7 @@ class Learning:
             self._on_done(self._refit(answers, self._watch))
             self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
             self._took = time.monotonic() - begun
-        except (ValueError, ArithmeticError, MemoryError) as error:
-            self.text = f"It could not be refitted: {error}"
+        except Exception as error:  # nobody waits for this thread: whatever happens must be told on the page
+            self.text = f"It could not be refitted: {str(error) or type(error).__name__}"
         finally:
             self._begun = None

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,10 +35,10 @@ def estimates(audit: "Audit") -> dict[str, Any]:
     rate, left, certificate = audit.noise_rate_, audit.left_, audit.certificate
     if audit.n_answers < _LEAST_TOLD:
         rate = left = Estimate(np.nan, np.nan, np.nan)
-    error = audit.answer_error_.value
+    error = float(audit.answer_error_)
     return {
-        "noise": {"rate": _number(rate.value), "low": _number(rate.low), "high": _number(rate.high)},
-        "left": {"estimate": _number(left.value), "low": _number(left.low), "high": _number(left.high)},
+        "noise": {"rate": _number(rate), "low": _number(rate.low), "high": _number(rate.high)},
+        "left": {"estimate": _number(left), "low": _number(left.low), "high": _number(left.high)},
         "certificate": None
         if certificate is None
         else {"n_removed": len(certificate.cells), "precision": certificate.precision},
@@ -77,16 +78,16 @@ def _next_gain(audit: "Audit") -> str:
 
 def recent_answers(standing: Sequence[StoredEvent], row_name: Callable[[int], str]) -> list[dict[str, Any]]:
     """Return the last answers about candidates, the latest first."""
-    last = [event for event in standing if event.kind not in NO_CANDIDATES][-_N_RECENT:]
+    last = islice((event for event in reversed(standing) if event.kind not in NO_CANDIDATES), _N_RECENT)
     return [
         {"seq": e.seq, "label": e.label, "name": row_name(int(e.row or 0)), "answer": e.answer, "who": e.who}
-        for e in reversed(last)
+        for e in last
     ]
 
 
 def answers_per_minute(standing: Sequence[StoredEvent]) -> int | None:
     """Return how many answers came per minute lately, decisions about many rows not counted; None with too few."""
-    times = [datetime.fromisoformat(event.at) for event in standing[-200:] if event.kind != "bulk"]
+    times = [datetime.fromisoformat(event.at) for event in standing[-100:] if event.kind != "bulk"]
     times = [at for at in times if (times[-1] - at).total_seconds() < 60 * _RATE_MINUTES]
     if len(times) < _LEAST_TIMED:
         return None

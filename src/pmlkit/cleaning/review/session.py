@@ -4,6 +4,7 @@ The audit decides what is asked and what may be promised. Every answer is first 
 an answer that was acknowledged is never lost; when the review is opened again, the audit is replayed from the store.
 """
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -80,6 +81,7 @@ class Review:
         self._lock = threading.RLock()
         self._facts: tuple[int, float, dict[str, Any]] | None = None  # of which answers, from when, estimates
         self._label_number = {name: k for k, name in enumerate(result.label_names)}
+        self._session, self._n_states = secrets.token_hex(4), 0  # by which the page knows a state that was overtaken
 
     # Requests of the page: each takes who asks and what was sent, and returns plain data.
 
@@ -324,8 +326,11 @@ class Review:
             # Estimates may take a while with a million candidates: then they are made less often.
             self._facts = seq, now + 5 * (time.monotonic() - now), found
         standing = list(self.replay.standing.values())
+        self._n_states += 1
         return {
             **self._facts[2],
+            "session": self._session,
+            "number": self._n_states,
             "is_behind": self._facts[0] != seq,
             "answers": self.audit.n_answers,
             "per_minute": answers_per_minute(standing),

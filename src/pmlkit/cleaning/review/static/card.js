@@ -28,7 +28,6 @@ export function showCard(answer) {
   page.card = card;
   page.toggles.clear();
   page.since = performance.now();
-  $("card").setAttribute("aria-busy", "false");
   for (const button of document.querySelectorAll("[data-answer], #flag")) button.disabled = !card;
   $("flag").setAttribute("aria-pressed", "false");
   $("card").classList.toggle("nothing", !card);

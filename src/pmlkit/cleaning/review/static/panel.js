@@ -4,8 +4,11 @@ import { $, announce, count, make, percent, plural } from "./dom.js";
 import { ask, key, once } from "./requests.js";
 
 let refresh = 0;
+let shown = { session: null, number: 0 };
 
 export function showState(state) {
+  if (state.session === shown.session && state.number < shown.number) return; // overtaken by a newer one
+  shown = state;
   const { certificate } = state;
   $("promise").classList.toggle("certified", Boolean(certificate));
   $("may-go").textContent = certificate ? count(certificate.n_removed) : "Nothing";
@@ -49,7 +52,7 @@ export function showState(state) {
 }
 
 async function refreshState() {
-  try { showState((await ask("/api/state")).state); } catch (error) { console.warn(error); }
+  try { showState((await ask("/api/state")).state); } catch (error) { console.warn(error); refresh = setTimeout(refreshState, 2000); }
 }
 
 // Not one after the other with the answers: one that is given meanwhile must not be dropped.

@@ -36,9 +36,14 @@ function notice(text) {
 // One request after the other. An answer that is given while another one is on its way is dropped: it would be about a card
 // that nobody has seen yet.
 export function once(action) {
-  nBusy += 1;
-  last = last.then(action).catch((error) => console.warn(error)).finally(() => { nBusy -= 1; });
+  countBusy(1);
+  last = last.then(action).catch((error) => console.warn(error)).finally(() => countBusy(-1));
   return last;
+}
+
+function countBusy(change) {
+  nBusy += change;
+  $("card").setAttribute("aria-busy", String(nBusy > 0));
 }
 
 export const unlessBusy = (action) => (nBusy ? undefined : once(action));
