@@ -16,10 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, calibration, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
-from pmlkit.cleaning.evidence import cross_fit
+from pmlkit.cleaning.evidence import cross_fit, predicts_labels
 from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
 from pmlkit.cleaning.reasons import companions
-from pmlkit.cleaning.signal_test import predicts_labels
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.metrics import cleaning_auc, precision_at
 
@@ -132,7 +131,7 @@ def test_labels_on_few_rows_are_judged_but_keep_theirs(messy_result, monkeypatch
     rarest = int(count.argmin())
     gone = messy_result.removable(precision=0.8, keep_at_least_one=False)
     assert (gone & (messy_result.Y.indices == rarest)).any()
-    monkeypatch.setattr("pmlkit.cleaning.result.ENOUGH_ROWS", int(count.min()) + 1)
+    monkeypatch.setattr("pmlkit.cleaning.judged_labels.ENOUGH_ROWS", int(count.min()) + 1)
     found = replace(messy_result)
     assert found.kept_labels.tolist() == [rarest]
     removed = found.removable(precision=0.8, keep_at_least_one=False)
@@ -168,10 +167,10 @@ def test_cleaned_answers_in_the_container_that_was_given(messy, container):
 def test_noise_rates_are_inside_their_intervals_and_add_up(result):
     rates = result.noise_rate_
     table = rates.per_label
-    assert rates.overall.low < rates.overall.rate < rates.overall.high
+    assert rates.overall.low < rates.overall < rates.overall.high
     assert ((table["low"] < table["noise_rate"]) & (table["noise_rate"] < table["high"])).all()
     weighted = (table["noise_rate"] * table["candidates"]).sum() / table["candidates"].sum()
-    assert rates.overall.rate == pytest.approx(weighted)
+    assert rates.overall == pytest.approx(weighted)
 
 
 def test_reasons_name_neighbours_companions_score_and_noise(result):

@@ -15,6 +15,8 @@ EXPECTED_FAILURES = {
     "check_permuting_labels": "the labels injected to measure certainty are drawn by position; changes below 0.01",
     "check_awkward_candidates[duplicate rows]": NOTHING_TO_JUDGE_BY,
     "check_awkward_candidates[all rows alike]": NOTHING_TO_JUDGE_BY,
+    "check_awkward_candidates[all labels on all rows]": NOTHING_TO_JUDGE_BY,
+    "check_awkward_candidates[labels regardless of the features]": NOTHING_TO_JUDGE_BY,
     "check_fewer_rows_than_features": NOTHING_TO_JUDGE_BY,
 }
 

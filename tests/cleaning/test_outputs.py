@@ -48,7 +48,7 @@ def test_tables_are_those_of_the_command(result, posts, tmp_path):
 
 
 def test_progress_counts_all_lines(result, tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlkit.cleaning.outputs._BLOCK", 7)
+    monkeypatch.setattr("pmlkit.cleaning.result._BLOCK", 7)
     counts = []
     result.to_csv(tmp_path / "s.csv", on_lines=counts.append)
     assert sum(counts) == result.facts()["suspects"]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pmlkit.cleaning import clean
-from pmlkit.cleaning.report import render_report
-from pmlkit.cleaning.summary import confused_pairs, summarise
+from pmlkit.cleaning.report import confused_pairs, render_report, summarise
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 
@@ -25,7 +24,7 @@ def test_numbers_on_the_page_are_those_of_the_result(strips):
     result = cleaned_with(strips, media=strips.media)
     summary = summarise(result, title="Strips", precision=0.8)
     assert summary["n_removed"] == result.removable(precision=0.8).sum()
-    assert summary["noise"]["rate"] == result.noise_rate_.overall.rate
+    assert summary["noise"]["rate"] == result.noise_rate_.overall
     assert [item["row"] for item in summary["suspects"]] == result.top_suspects(24)["row"].tolist()
     wrong = [line["wrong"] for line in summary["labels"]]
     assert wrong == sorted(wrong, reverse=True)
@@ -113,6 +112,6 @@ def test_an_audit_is_told_in_the_report(tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     told = page[page.index("What answers tell") : page.index("What is known without answers")]
     assert "60 answers" in told
-    assert f"{100 * audit.noise_rate_.value:.0f}\u00a0%" in told
+    assert f"{100 * audit.noise_rate_:.0f}\u00a0%" in told
     assert ("Nothing is certified." in told) == (audit.certificate is None)
-    assert summarise(result, title="", audit=audit)["curve"][0]["rate"] == audit.expected_precision(0.01).value
+    assert summarise(result, title="", audit=audit)["curve"][0]["rate"] == audit.expected_precision(0.01)

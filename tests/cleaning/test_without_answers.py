@@ -16,11 +16,9 @@ from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
 from pmlkit.cleaning.calibration import false_probability, noise_rates
 from pmlkit.cleaning.cell_features import _MAX_RELATED, CellFeatures, _relations, _two_best
-from pmlkit.cleaning.evidence import cross_fit
+from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
 from pmlkit.cleaning.injected_null import InjectedCells, _logistic
-from pmlkit.cleaning.missing import most_likely_missing
-from pmlkit.cleaning.reasons import Reason
-from pmlkit.cleaning.signal_test import label_auc, well_predicted
+from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.methods import ClearPML
 from pmlkit.metrics import cleaning_average_precision
@@ -222,7 +220,7 @@ def test_labels_that_come_along_in_a_third_of_the_rows_are_not_called_usual():
 
 
 def test_missing_labels_by_brute_force(monkeypatch):
-    monkeypatch.setattr("pmlkit.cleaning.missing._BLOCK_ROWS", 13)
+    monkeypatch.setattr("pmlkit.cleaning.reasons._BLOCK_ROWS", 13)
     scores, Y = random_cells()
     scores = scores.round(2)
     labels = np.array([0, 2, 3, 5])

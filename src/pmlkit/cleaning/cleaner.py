@@ -22,9 +22,8 @@ from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.blocks import fit_to_blocks, judged_blocks, row_keys
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import assess
-from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence
+from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence, predicts_labels, well_predicted
 from pmlkit.cleaning.result import CleaningResult
-from pmlkit.cleaning.signal_test import predicts_labels, well_predicted
 from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.methods import labels, make_classifier
 from pmlkit.methods.base import BasePML
@@ -61,9 +60,9 @@ def clean(
     ----------
     X : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
         Numbers only; `pmlkit.open_table` makes them of texts and categories. May be left out if there are `pred_probs`.
-        Or a `Table` or `PMLDataset`, which has its own labels, names and media. Or `RowBlocks` or a Dask collection,
-        up to 40 million cells (rows times labels): features stay in their blocks, so that there are no similar rows
-        among the reasons.
+        Or a `Table` or `PMLDataset`, which has its own labels, names and media. Or `RowBlocks`, a table of many files
+        or a Dask collection, up to 40 million cells (rows times labels): features stay in their blocks, so that there
+        are no similar rows among the reasons.
     Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
         Candidates: 1 where a label was given to a row.
     pred_probs : array, DataFrame or path, optional
@@ -104,14 +103,15 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
-    blocks = None
+    blocks = table = None
     if holds_blocks(X):
         blocks, Y = judged_blocks(X, Y, pred_probs)
-        X = None
+        X, table = None, blocks.table
         label_names = blocks.label_names if label_names is None else label_names
     elif Y is None and is_table(X):
         table, X, Y = X, X.X, X.Y
         label_names = table.label_names if label_names is None else label_names
+    if table is not None:
         row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
         media = table.media if media is None else media
     if Y is None:
@@ -139,7 +139,8 @@ def clean(
     judged = np.flatnonzero((count >= max(min_rows, 1)) & (count < n_rows))
     if len(judged) < 2:
         raise ValueError(
-            f"Fewer than two labels are on at least {min_rows} rows: there is too little to judge any label by."
+            f"Fewer than two labels are on at least {max(min_rows, 1)} rows but not on all of them: there is too "
+            "little to judge any label by."
         )
     part = as_csr(candidates[:, judged])
     if pred_probs is not None:

@@ -6,17 +6,22 @@ labels is bounded from above only, and that by assumptions: all candidates may b
 mistakes (`pmlkit.cleaning.injected_null`) included. The estimate below the bound is a guess.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, FloatArray, IntArray
+from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
 
-__all__ = ["Estimate", "Verdict", "assess", "judge", "n_first", "with_mean"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Estimate", "NoiseRates", "Verdict", "assess", "judge", "n_first", "rates_per_label", "with_mean"]
 
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
@@ -63,15 +68,30 @@ class Estimate(float):
 
     __str__ = __repr__
 
-    @property
-    def value(self) -> float:
-        """The value as a plain float."""
-        return float(self)
 
-    @property
-    def rate(self) -> float:
-        """The value as a plain float."""
-        return float(self)
+@dataclass(frozen=True)
+class NoiseRates:
+    """How many candidates are false.
+
+    Attributes
+    ----------
+    overall : Estimate
+        Among all candidates that were judged; ``overall.low`` and ``overall.high`` bound it.
+    per_label : DataFrame
+        ``label``, ``candidates``, ``noise_rate``, ``low``, ``high`` and ``cannot_tell``, one line per label in their
+        order. Where it cannot be told how many are false, the rates are NaN and ``cannot_tell`` says why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning import Estimate, NoiseRates
+    >>> rates = NoiseRates(Estimate(0.2, 0.1, 0.4), pd.DataFrame({"label": ["sky"], "noise_rate": [0.2]}))
+    >>> f"{rates.overall:.0%} of the labels are wrong, between {rates.overall.low:.0%} and {rates.overall.high:.0%}"
+    '20% of the labels are wrong, between 10% and 40%'
+    """
+
+    overall: Estimate
+    per_label: "pd.DataFrame"
 
 
 @dataclass(frozen=True)
@@ -156,7 +176,7 @@ def judge(
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
-    >>> from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
+    >>> from pmlkit.cleaning.injected_null import InjectedNull
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, n_tail=8, n_half=20), Y)
@@ -182,6 +202,40 @@ def judge(
     noise_rate = Estimate(middle, 0.0, high)
     doubt = with_mean(slope * log_odds, middle)
     return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+
+
+def rates_per_label(
+    Y: CSR, doubt: FloatArray, low: FloatArray, high: FloatArray, cannot_tell: Any, label_names: Sequence[str]
+) -> "pd.DataFrame":
+    """Return `NoiseRates.per_label`.
+
+    Parameters
+    ----------
+    Y : CSR array of shape (n_samples, n_labels)
+        Candidates.
+    doubt, low, high : arrays aligned with ``Y.data``
+        How likely each candidate is false, and if as few, and as many, are as may be.
+    cannot_tell : array of str of shape (n_labels,)
+        Why nothing can be said of a label; empty where something can be.
+    label_names : sequence of str
+    """
+    import pandas as pd
+
+    count = np.bincount(Y.indices, minlength=Y.shape[1])
+    rate, least, most = (
+        np.bincount(Y.indices, weights=part, minlength=len(count)) / np.maximum(count, 1) for part in (doubt, low, high)
+    )
+    known = cannot_tell == ""
+    return pd.DataFrame(
+        {
+            "label": label_names,
+            "candidates": count,
+            "noise_rate": np.where(known, rate, np.nan),
+            "low": np.where(known, np.minimum(_widened(least, count)[0], rate), np.nan),
+            "high": np.where(known, np.maximum(_widened(most, count)[1], rate), np.nan),
+            "cannot_tell": cannot_tell,
+        }
+    )
 
 
 def n_first(k: Any, n: int) -> int:
@@ -225,3 +279,10 @@ def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:
 
 def _log_odds(probability: FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
+
+
+def _widened(rate: FloatArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Widen rates of labels, on the scale of log odds, by what is wrong about one and by what few rows leave open."""
+    inside = np.clip(rate, 1e-4, 1 - 1e-4)
+    width = _Z90 * np.sqrt(LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
+    return expit(logit(inside) - width), expit(logit(inside) + width)

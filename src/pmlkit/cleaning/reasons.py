@@ -1,4 +1,4 @@
-"""What speaks for and against a label of a row, as parts; text is made of them only where it is shown."""
+"""What speaks for and against a label of a row, as parts, and which labels are most likely missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ import numpy as np
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning.neighbors import most_similar
 
-__all__ = ["Explainer", "Part", "Reason", "companions"]
+__all__ = ["Explainer", "Part", "Reason", "companions", "most_likely_missing"]
 
 _N_SIMILAR = 10
 _N_NAMED = 4
+_BLOCK_ROWS = 20_000
 _USUAL = 0.5  # share of a label's rows from which another label usually comes with it
 
 
@@ -238,3 +239,50 @@ class Explainer:
 
     def _named(self, some: IntArray) -> tuple[str, ...]:
         return tuple(str(row if self._row_names is None else self._row_names[row]) for row in some.tolist())
+
+
+def most_likely_missing(scores: FloatArray, Y: CSR, labels: IntArray, k: int) -> tuple[IntArray, IntArray]:
+    """Return the `k` non-candidates with the highest scores, rows without candidates left out.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, n_labels)
+        Out-of-fold.
+    Y : CSR array of shape (n_samples, n_labels)
+        Candidates.
+    labels : array of int
+        The labels to consider.
+    k : int
+
+    Returns
+    -------
+    rows, labels : arrays of int
+        The highest score first, equals by row and label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.reasons import most_likely_missing
+    >>> scores, Y = np.array([[0.9, 0.8], [0.7, 0.6], [0.9, 0.9]]), sparse.csr_array([[1, 0], [0, 1], [0, 0]])
+    >>> [part.tolist() for part in most_likely_missing(scores, Y, np.array([0, 1]), 2)]
+    [[0, 1], [1, 0]]
+    """
+    if k < 1:
+        raise ValueError(f"k must be a number of labels (int >= 1), got {k!r}.")
+    found: list[tuple[FloatArray, IntArray, IntArray]] = []
+    labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
+    for start in range(0, len(labelled), _BLOCK_ROWS):
+        rows = labelled[start : start + _BLOCK_ROWS]
+        free = np.where(Y[rows][:, labels].toarray() > 0, -np.inf, scores[np.ix_(rows, labels)])
+        flat = free.ravel()
+        n_best = min(k, int(np.isfinite(flat).sum()))
+        if n_best:
+            least = np.partition(flat, len(flat) - n_best)[len(flat) - n_best]
+            best = np.flatnonzero(flat >= least)
+            found.append((flat[best], rows[best // len(labels)], labels[best % len(labels)]))
+    if not found:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    value, row, label = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((label, row, -value))[:k]
+    return row[order], label[order]

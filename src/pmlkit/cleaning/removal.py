@@ -8,7 +8,7 @@ from pmlkit._typing import BoolArray
 from pmlkit.cleaning.audit.answers import UNKNOWN, WRONG
 
 if TYPE_CHECKING:
-    from pmlkit.cleaning.result import CleaningResult
+    from pmlkit.cleaning.judged_labels import JudgedLabels
 
 __all__ = ["advice", "removable"]
 
@@ -18,7 +18,7 @@ _DOUBTFUL = 0.5
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right
 
 
-def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: bool) -> BoolArray:
+def removable(result: "JudgedLabels", *, precision: float, keep_at_least_one: bool) -> BoolArray:
     """Return which candidates can be removed, see `CleaningResult.removable`."""
     if not 0 < precision <= 1:
         raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
@@ -39,7 +39,7 @@ def removable(result: "CleaningResult", *, precision: float, keep_at_least_one: 
     return removed
 
 
-def advice(result: "CleaningResult", removed: BoolArray, precision: float, table: str = "") -> str:
+def advice(result: "JudgedLabels", removed: BoolArray, precision: float, table: str = "") -> str:
     """Say what can be removed, or why nothing can be and what to do."""
     # What a person called wrong is gone for certain.
     n_removed = int((removed if result.known is None else removed & (result.known != WRONG)).sum())
@@ -67,5 +67,5 @@ def advice(result: "CleaningResult", removed: BoolArray, precision: float, table
     return f"Nothing can be removed unseen at a precision of {precision:g}. {ask}"
 
 
-def _n_labelled(result: "CleaningResult") -> int:
+def _n_labelled(result: "JudgedLabels") -> int:
     return int((np.diff(result.Y.indptr) > 0).sum())
