@@ -3,8 +3,10 @@
 `python benchmarks/certainty.py audit --part ...` picks one of
 - null: false certificates of tests on the edge of being false (the set just under the promise, no test ever given
   up), one attempt after another as long as the budget lasts;
-- edge: false certificates in whole audits whose candidates are just too seldom wrong, forced to test them all the same,
-  and without force;
+- whole: false certificates in whole audits. "forced": a share just under the promise is wrong, the noise model is
+  replaced by one that takes all for wrong, no test is given up. "learned": the same share of the most suspicious
+  candidates of a real table, whose answers the noise model learns from, no test given up. "as it is": real tables with
+  their own truth. `--csv` appends, so that many runs can be added up;
 - estimates: error and coverage of the expected precision at 5 % with 50 answers;
 - order: wrong labels found in 100 questions by the learning order, and by the static one;
 - certificate: wrong labels removed with 300 answers;
@@ -12,11 +14,14 @@
 """
 
 import argparse
+import os
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from _certainty_cases import one_case
@@ -40,6 +45,33 @@ CASES: list[Case] = [
 ]  # fmt: skip
 CERTIFIED: list[Case] = [("slashdot", "uniform", 0.5), ("lost_pll", "real", None), ("scene", "uniform", 0.5),
                          ("slashdot", "uniform", 0.25), ("open_relations_crowd1", "real", None)]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Of whole audits: the share of wrong candidates that is made, or None for the true ones of the case."""
+
+    name: str
+    share: float | None = None
+    case: Case | None = None
+    answer_error: float = 0.0
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether everything is put to the test."""
+        return self.case is None
+
+
+SETTINGS = [
+    *(Setting("forced", share) for share in (0.85, 0.88, 0.89, 0.895, 0.898, 0.899)),
+    *(Setting("forced, 5 % of the answers mistaken", share, answer_error=0.05) for share in (0.88, 0.895)),
+    *(
+        Setting(f"learned, {case[0]}", share, case)
+        for case in (("yeast", "uniform", 0.5), ("lost_pll", "real", None), ("so_emotions", "real", None))
+        for share in (0.88, 0.895)
+    ),
+    *(Setting(f"as it is, {case[0]} {case[1]}", None, case) for case in CERTIFIED),
+]
 
 
 def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.ndarray]:
@@ -98,40 +130,84 @@ def null(n_runs: int) -> None:
         )
 
 
-def edge(n_runs: int) -> None:
-    """Print the share of whole audits with a false certificate, where nearly 90 % of all candidates are wrong."""
-    rng = np.random.default_rng(0)
-    n_rows, n_labels = 500, 8
-    Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
-    n = Y.nnz
-    result: Any = SimpleNamespace(
-        X=None, Y=Y, rows=row_of_cells(Y), doubt=rng.uniform(0.85, 0.99, n), scores=rng.random((n_rows, n_labels)),
-        label_names=tuple(map(str, range(n_labels))), row_names=None, before_answers=None,
-    )  # fmt: skip
-    result.order = np.argsort(-result.doubt, kind="stable")
+def whole(n_runs: int, first_seed: int, csv: str | None) -> None:
+    """Run whole audits whose candidates are just too seldom wrong, and others, and print the false certificates."""
     natural, hopeless = LearningOrder.fit, tests._TOO_MANY
-
-    def sure(self: LearningOrder, verdict: np.ndarray, rng: np.random.Generator, answer_error: float = 0.0) -> None:
-        self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, 0.99))
-
-    for title, fit, limit in (("forced to test, none given up", sure, np.inf), ("as it is", natural, hopeless)):
-        LearningOrder.fit, tests._TOO_MANY = fit, limit
-        n_false = n_tests = n_certified = 0
-        for seed in range(n_runs):
-            wrong = rng.permutation(np.arange(n) < null_count(n, 0.9))
-            audit = answered(result, wrong, 150, random_state=seed, repeats=0.0)
-            n_tests += len(audit._tests.begun)
+    lines: list[dict[str, Any]] = []
+    for setting in SETTINGS:
+        result, given = _made_table() if setting.case is None else prepared(setting.case, 0, 500)
+        LearningOrder.fit = _sure if setting.is_forced else natural
+        tests._TOO_MANY = hopeless if setting.share is None else np.inf
+        for seed in range(first_seed, first_seed + n_runs):
+            rng = np.random.default_rng([seed, 7])
+            wrong = given if setting.share is None else _near_the_edge(result, setting, rng)
+            said = wrong ^ (rng.random(len(wrong)) < setting.answer_error)
+            audit = answered(result, said, 200, random_state=seed, repeats=0.0, answer_error=setting.answer_error)
+            cells = np.empty(0, dtype=int)
             if audit._tests.ledger.certified is not None:
                 attempt, level = audit._tests.ledger.certified
                 cells = audit._tests.begun[attempt].cells(level)
-                n_certified += 1
-                n_false += wrong[cells].sum() < 0.9 * len(cells)
-        print(
-            f"{n} candidates, {title}: {n_tests} tests, {n_certified} certificates, {n_false} of {n_runs} audits false "
-            f"({n_false / n_runs:.1%}; bar 5 %)",
-            flush=True,
-        )
+            lines.append(
+                {"setting": setting.name, "share": setting.share, "answer_error": setting.answer_error, "seed": seed,
+                 "candidates": len(wrong), "tests": len(audit._tests.begun), "certified": len(cells),
+                 "seen": int((audit.verdict[cells] != 0).sum()),
+                 "false": bool(len(cells) and wrong[cells].sum() < 0.9 * len(cells))}
+            )  # fmt: skip
     LearningOrder.fit, tests._TOO_MANY = natural, hopeless
+    table = pd.DataFrame(lines)
+    if csv is not None:
+        table.to_csv(csv, mode="a", index=False, header=not os.path.exists(csv))
+        table = pd.read_csv(csv)
+    print(of_whole_audits(table).to_string(index=False))
+    print(f"{len(table):,} whole audits, {table['false'].sum()} false ({table['false'].mean():.2%}; bar 5 %)")
+
+
+def of_whole_audits(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a line per setting: audits, tests, certificates, their median size, and how many were false."""
+    grouped = table.groupby(["setting", "share", "answer_error"], dropna=False, sort=False)
+    return pd.DataFrame(
+        {"audits": grouped.size(), "tests": grouped["tests"].mean().round(1),
+         "certificates": grouped["certified"].agg(lambda sizes: int((sizes > 0).sum())),
+         "median_size": grouped["certified"].median(), "median_seen": grouped["seen"].median(),
+         "false": grouped["false"].sum(), "false_share": grouped["false"].mean().round(4)}
+    ).reset_index()  # fmt: skip
+
+
+def _made_table() -> tuple[Any, np.ndarray]:
+    """Return something like a result, of 8,000 candidates about which nothing is known."""
+    rng = np.random.default_rng(0)
+    n_rows, n_labels = 2500, 8
+    Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
+    result: Any = SimpleNamespace(
+        X=None, Y=Y, rows=row_of_cells(Y), doubt=rng.uniform(0.85, 0.99, Y.nnz), scores=rng.random((n_rows, n_labels)),
+        label_names=tuple(map(str, range(n_labels))), row_names=None, before_answers=None,
+    )  # fmt: skip
+    result.order = np.argsort(-result.doubt, kind="stable")
+    return result, np.zeros(Y.nnz, dtype=bool)
+
+
+def _near_the_edge(result: Any, setting: "Setting", rng: np.random.Generator) -> np.ndarray:
+    """Return a made truth: in every stretch of the most suspicious candidates the same share is wrong.
+
+    Of the most suspicious 60 % where questions are chosen by the noise model, the others being wrong one time in ten;
+    of all where everything is put to the test.
+    """
+    n = len(result.order)
+    n_top = n if setting.is_forced else int(0.6 * n)
+    # Ranks in random order within stretches of 50, so that every prefix has the share but for a few candidates.
+    place = np.lexsort((rng.random(n_top), np.arange(n_top) // 50))
+    level = np.floor(np.arange(1, n_top + 1) * setting.share)
+    by_rank = np.zeros(n, dtype=bool)
+    by_rank[place] = np.diff(level, prepend=0.0) > 0
+    by_rank[n_top:] = rng.random(n - n_top) < 0.1
+    wrong = np.zeros(len(result.doubt), dtype=bool)
+    wrong[result.order] = by_rank
+    return wrong
+
+
+def _sure(self: LearningOrder, verdict: np.ndarray, rng: np.random.Generator, answer_error: float = 0.0) -> None:
+    """Stand in for a noise model that takes every candidate for wrong."""
+    self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, 0.99))
 
 
 def estimates(cases: list[Case], n_seeds: int, max_rows: int) -> None:
@@ -242,8 +318,10 @@ def speed(n_rows: int = 330_000, n_labels: int = 50) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
-    parser.add_argument("--part", default="null,edge,estimates,order,certificate,speed")
+    parser.add_argument("--part", default="null,whole,estimates,order,certificate,speed")
     parser.add_argument("--runs", type=int, default=2000, help="simulated audits of each kind")
+    parser.add_argument("--first-seed", type=int, default=0, help="of whole audits")
+    parser.add_argument("--csv", help="append a line per whole audit")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--max-rows", type=int, default=1500)
     parser.add_argument("--sets", help="only cases of these sets")
@@ -255,7 +333,7 @@ def run(options: argparse.Namespace) -> None:
     chosen, certified = ([c for c in some if wanted is None or c[0] in wanted] for some in (CASES, CERTIFIED))
     jobs = {
         "null": lambda: null(options.runs),
-        "edge": lambda: edge(options.runs // 2),
+        "whole": lambda: whole(options.runs // 10, options.first_seed, options.csv),
         "estimates": lambda: estimates(chosen, options.seeds, options.max_rows),
         "order": lambda: order(chosen, options.max_rows),
         "certificate": lambda: certificate(certified, options.seeds, max(options.max_rows, 4000)),

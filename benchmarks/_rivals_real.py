@@ -147,27 +147,35 @@ def _read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def report(path: Path, diagram: Path | None) -> None:
-    """Print losses of ClearPML, the table of average precision and mean ranks; draw the diagram."""
+def comparison(path: Path) -> tuple[pd.DataFrame, dict[str, float], pd.DataFrame]:
+    """Return mean average precision (data set x method), mean ranks by it, and the cells that count.
+
+    Only whole rounds count: a set and split on which every method was tried.
+    """
     cells = pd.DataFrame(_read(path))
     cells["average_precision"] = pd.to_numeric(cells["average_precision"])
-    # Only whole rounds: a set and split on which every method was tried.
     tried = cells.groupby(["data", "split"])["method"].transform("nunique")
     cells = cells[tried == cells["method"].nunique()]
     table = cells.pivot_table(index=["data", "split"], columns="method", values="average_precision", dropna=False)
     table = table.dropna(how="all")
-    methods = [name for name in all_methods() if name in table and table[name].notna().any()]
-    table = table[methods]
+    table = table[[name for name in all_methods() if name in table and table[name].notna().any()]]
     means = table.groupby(level="data").mean().reindex([name for name in SETS if name in table.index.levels[0]])
+    # A method without an answer ranks last: dropping the case would hide what it could not do.
+    ranks = mean_ranks(means.fillna(-1.0).to_numpy())
+    return means, dict(zip(means.columns, ranks, strict=True)), cells
+
+
+def report(path: Path, diagram: Path | None) -> None:
+    """Print losses of ClearPML, the table of average precision and mean ranks; draw the diagram."""
+    means, rank_of, cells = comparison(path)
+    methods, ranks = list(rank_of), np.array(list(rank_of.values()))
     if "ClearPML" in means:
         print("Losses of ClearPML (mean average precision over splits):")
         for name, row in means.iterrows():
             better = row[row > row["ClearPML"]].sort_values(ascending=False)
             said = ", ".join(f"{method} {value:.3f}" for method, value in better.items()) or "none"
             print(f"  {name}: ClearPML {row['ClearPML']:.3f}; better: {said}")
-    # A method without an answer ranks last: dropping the case would hide what it could not do.
     filled = means.fillna(-1.0).to_numpy()
-    ranks = mean_ranks(filled)
     distance = critical_distance(len(methods), len(filled))
     test = friedman(filled)
     print(f"\nFriedman p = {test.p_value:.1e} over {len(filled)} sets; critical distance {distance:.2f} (Nemenyi, 5 %)")

@@ -1,7 +1,7 @@
 """What cleaning says and does without any answer, and what answers buy, against the truth.
 
     python benchmarks/certainty.py clean --seeds 3        # ranking, rates, intervals, removal without answers
-    python benchmarks/certainty.py audit --part order     # with answers, see _certainty_audit.py
+    python benchmarks/certainty.py audit --part whole     # with answers, see _certainty_audit.py
     python benchmarks/certainty.py cost                   # processor time of clean, in fits of ClearPML
     python benchmarks/certainty.py samples posts.csv      # how far estimates jump between samples of one table
 
@@ -76,6 +76,7 @@ def measure(case: Case) -> dict:
         "group": case.group,
         "level": case.level,
         "kind": case.kind,
+        "seed": case.seed,
         "tuned": case.name in TUNED,
         "n_rows": case.X.shape[0],
         "false": float(false.mean()),
@@ -169,8 +170,12 @@ def without_answers(options: argparse.Namespace) -> None:
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     lines = []
     for case in cases(options.sets.split(","), levels, seeds, options.max_rows):
-        lines.append(measure(case))
-        line = lines[-1]
+        try:
+            line = measure(case)
+        except ValueError as error:
+            print(f"{case.name:22s}{case.group:17s} refused, left out: {error}", flush=True)
+            continue
+        lines.append(line)
         print(
             f"{case.name:22s}{case.group:17s} false {line['false']:.3f} said {line['rate']:.3f} "
             f"({line['low']:.3f}-{line['high']:.3f}) random {line['random']:.3f} AP {line['ap_old']:.3f} -> "

@@ -1,7 +1,8 @@
-"""Shared fixtures: the stored reference problem and the benchmark data sets."""
+"""Shared fixtures: the stored reference problem, the benchmark data sets and a browser."""
 
 import os
 import random
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -52,6 +53,22 @@ def oracle():
         load=load_oracle,
         folder=ORACLE / "small",
     )
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Return a headless Chromium: one for all tests of a process, since Playwright can only run once in it."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("Chromium is absent: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"],
+        )
+        yield launched
+        launched.close()
 
 
 @pytest.fixture

@@ -55,6 +55,8 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
     ((_, code),) = [(language, block) for language, block in pages.blocks("extending.md") if "class " in block]
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "mine", None)  # restored after the test, whatever becomes of it
+    monkeypatch.delitem(sys.modules, "mine")
     monkeypatch.chdir(tmp_path)
     shutil.copy(DOCS / "data" / "posts.csv", tmp_path)
     method = pmlkit.methods.find_method("mine:NeighbourVote")
@@ -63,12 +65,13 @@ def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path,
     assert failed == []
     plan = pmlkit.bench.Plan(["digit-strips:100"], ["mine:NeighbourVote", "MLkNN"], noise=[0.5], repeats=1)
     summary = pmlkit.bench.run(plan, "results.sqlite")
-    assert (summary.n_run, summary.n_failed) == (2, 0)
+    cells = pmlkit.bench.load_cells("results.sqlite")
+    assert summary.n_run == 2
+    assert cells.loc[cells["status"] == "failed", "reason"].tolist() == []
     for language, block in pages.blocks("extending.md"):
         if language == "sh" and "pmlkit bench" in block:
             pages.run_shell(block, tmp_path)
     pages.run_shell("pmlkit fit posts.csv --labels tags --text body -m mine:NeighbourVote -o mine.skops", tmp_path)
-    sys.modules.pop("mine", None)
 
 
 def test_the_few_lines_of_clear_pml_leave_one_row_out():
@@ -191,3 +194,20 @@ def test_examples_are_short(example):
     lines = example.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 110
     compile("\n".join(lines), str(example), "exec")
+
+
+def test_pages_quote_the_mean_ranks_of_the_stored_comparison(monkeypatch):
+    """Every "`Method` rank" in a paragraph about mean ranks, and the table of the methods' page."""
+    monkeypatch.syspath_prepend(DOCS.parent / "benchmarks")
+    means, ranks, _ = importlib.import_module("_rivals_real").comparison(DOCS / "figures" / "rivals_cells.csv")
+    for page, at_least in (("../README.md", 4), ("choosing.md", 7), ("bring-your-own-model.md", 3)):
+        paragraphs = re.split(r"\n\s*\n|\n(?=[-|])", (DOCS / page).read_text(encoding="utf-8"))
+        told = [part for part in paragraphs if "mean rank" in part.lower() and "eleven" in part]
+        quoted = [pair for part in told for pair in re.findall(r"`(\w+)` (\d+\.\d)", part)]
+        assert len(quoted) >= at_least, page
+        assert {f"{name} {rank}" for name, rank in quoted} <= {f"{name} {ranks[name]:.1f}" for name in ranks}, page
+    text = (DOCS / "methods" / "README.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `(\w+)` \| (\d+\.\d \|(?: (?:\.\d+|–) \|){11})$", text, re.MULTILINE))
+    for name, rank in ranks.items():
+        cells = ["–" if np.isnan(value) else f"{value:.3f}".lstrip("0") for value in means[name]]
+        assert shown[name] == f"{rank:.1f} | {' | '.join(cells)} |", name

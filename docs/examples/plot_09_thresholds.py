@@ -3,8 +3,8 @@ From scores to label sets
 =========================
 
 Every method scores labels; a threshold makes sets of them. With false candidates in the training rows the usual
-choice, the cut that fits them best, predicts too many. **threshold="hamming" and "f1" choose the cut by expected
-truth instead.**
+choice, the cut that fits them best, predicts too many. **Here threshold="hamming", the default of ClearPML,
+has the lowest Hamming loss and the best F1; "f1" does worse than the default of other methods.**
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ for threshold in STRATEGIES:
     )
 
 # %%
-# "cardinality" gives new rows as many labels as training rows have candidates; half of those are false.
+# Training rows have twice as many candidates as true labels. Every strategy predicts more labels than are true.
 true_size = test.truth.sum() / test.n_samples
 print(f"true labels per row: {true_size:.2f}, candidates: {train.Y.sum() / train.n_samples:.2f}")
 for name, (size, loss, f1) in found.items():

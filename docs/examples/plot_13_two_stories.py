@@ -48,8 +48,9 @@ axes[0].set_ylabel("labels")
 axes[2].legend(frameon=False)
 
 # %%
-# The estimate without answers takes labels that are given regardless of the features for random mistakes: it starts
-# above zero. **In story one it is wrong**, and no estimate from this table could be right in both.
+# The estimate without answers takes labels that are given regardless of the features for random mistakes. **As a single
+# number it is wrong in story one**, and no number from this table could be right in both. Its interval holds both
+# stories by being wide.
 rate = result.noise_rate_.overall
 print(f"wrong: {wrong_one[given].mean():.0%} in story one, {wrong_two[given].mean():.0%} in story two")
 print(f"estimated without answers: {rate:.0%}, between {rate.low:.0%} and {rate.high:.0%}")

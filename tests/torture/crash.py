@@ -314,15 +314,7 @@ def try_store(name, command, folder, chance, number, by_operation):
 
 def try_review(name, command, folder, chance, number, by_operation):
     """Stop a review server while answers are sent: what it acknowledged must be in the store."""
-    out = folder.parent / "stdout.txt"
-    out.unlink(missing_ok=True)
-    child = in_child(command.words, folder)
-    limit, address = time.monotonic() + 120, None
-    while address is None:
-        expect(time.monotonic() < limit, "no address was printed")
-        found = re.search(r"The review page: (\S+)\n", out.read_text() if out.exists() else "")
-        address = found[1] if found else None
-        time.sleep(0.01)
+    child, address = open_page(command, folder)
     acknowledged, sent = [], []
     base = address.partition("/?")[0]
 
@@ -350,9 +342,31 @@ def try_review(name, command, folder, chance, number, by_operation):
         with AnswerStore(folder / "r.sqlite") as store:
             stored = [(event.row, event.label, event.answer) for event in store.standing()]
         expect(stored in (acknowledged, sent), f"acknowledged {len(acknowledged)}, stored {len(stored)}")
-        ended(in_child(("apply", "r.sqlite", *POSTS, "-o", "a.csv"), folder))
+        applying = ("apply", "r.sqlite", *POSTS, "-o", "a.csv")
+        if ended(in_child(applying, folder)):
+            # Killed between an answer and the certificate that follows from it: it says so, and what to do.
+            said = said_by(folder)
+            expect(number == signal.SIGKILL and "open the review once more" in said, f"apply says {said[-300:]!r}")
+            child, _ = open_page(command, folder)
+            os.kill(child, signal.SIGINT)
+            expect(ended(child) == CODES[signal.SIGINT], "the review cannot be opened once more")
+            expect(ended(in_child(applying, folder)) == 0, f"apply says {said_by(folder)[-300:]!r}")
         expect((folder / "a.csv").exists(), "the answers cannot be applied")
     return len(acknowledged), code
+
+
+def open_page(command, folder):
+    """Start a review; return its process and the address that it prints."""
+    out = folder.parent / "stdout.txt"
+    out.unlink(missing_ok=True)
+    child = in_child(command.words, folder)
+    limit = time.monotonic() + 120
+    while True:
+        found = re.search(r"The review page: (\S+)\n", out.read_text() if out.exists() else "")
+        if found:
+            return child, found[1]
+        expect(time.monotonic() < limit, "no address was printed")
+        time.sleep(0.01)
 
 
 def try_audit(name, command, folder, chance, number, by_operation):

@@ -1,6 +1,7 @@
 """Checks of the contract that every method of pmlkit keeps."""
 
 import pickle
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from pmlkit._random import generator
 from pmlkit._typing import FloatArray, IntArray
+from pmlkit.exceptions import PMLWarning
 from pmlkit.persistence import dumps, loads
 
 __all__ = ["check_pml_estimator", "pml_checks"]
@@ -325,14 +327,19 @@ _AWKWARD: dict[str, Callable[[FloatArray, IntArray], tuple[FloatArray, IntArray]
     "one label": lambda X, Y: (X, Y[:, :1]),
     "two labels": lambda X, Y: (X, Y[:, :2]),
     "one candidate per row": lambda X, Y: (X, np.eye(Y.shape[1], dtype=int)[Y.argmax(axis=1)]),
+    "all labels on all rows": lambda X, Y: (X, np.ones_like(Y)),
+    "labels that follow exactly from the features": lambda X, Y: (X, (X[:, : Y.shape[1]] > 0.5).astype(np.int64)),
+    "labels regardless of the features": lambda X, Y: (X, generator(4).permutation(Y)),
     "all rows alike": lambda X, Y: (X, np.tile(Y[:1], (len(Y), 1))),
 }
 
 
 def check_awkward_candidates(estimator: Any, case: str) -> None:
-    """Odd but legitimate candidates give finite scores and confidences."""
+    """Odd but legitimate candidates give finite scores and confidences; a method may warn that they teach nothing."""
     X, Y = _AWKWARD[case](*_problem())
-    model = _fitted(estimator, X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PMLWarning)
+        model = _fitted(estimator, X, Y)
     scores, answer = model.decision_function(X), model.predict(X)
     assert scores.shape == answer.shape == Y.shape
     assert np.isfinite(scores).all(), "scores are not finite"
