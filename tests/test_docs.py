@@ -51,6 +51,7 @@ def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
     assert n_shown >= 3
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed", "ignore:Skipping check")
 def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path, monkeypatch):
     ((_, code),) = [(language, block) for language, block in pages.blocks("extending.md") if "class " in block]
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")

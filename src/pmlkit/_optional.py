@@ -13,6 +13,7 @@ _EXTRAS = {
     "PIL": ("images", "Pillow", "Image files need"),
     "dask": ("dask", "Dask", "Blocks of Dask need"),
     "distributed": ("dask", "Dask", "Running on a cluster needs"),
+    "cryptography": ("dask", "cryptography", "Workers on this machine need"),
     "cleanlab": ("cleanlab", "cleanlab", "CleanlabFilter needs"),
     "starlette": ("review", "starlette", "The review page needs"),
     "uvicorn": ("review", "uvicorn", "The review page needs"),

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit import ClearPML, clean
-from pmlkit.blocks import RowBlocks
+from pmlkit.blocks import RowBlocks, executor
 from pmlkit.blocks.dask_engine import ClusterError
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
@@ -227,3 +227,18 @@ def test_a_worker_without_pmlkit_is_told(dask_client, monkeypatch):
     monkeypatch.setattr(type(dask_client), "run", lambda *_, **__: answer)
     with pytest.raises(ClusterError, match="cannot import pmlkit .* install pmlkit"):
         RowBlocks(da.from_array(X), da.from_array(Y), client=dask_client)
+
+
+def test_workers_that_are_started_here_let_no_other_user_in():
+    """A scheduler runs whatever it is sent, so that one on loopback is open to every user of the machine."""
+    distributed = pytest.importorskip("distributed")
+    with executor(workers=1, memory="1GB") as started:
+        address = started.client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        for outsider, security in (
+            (address.replace("tls://", "tcp://"), None),
+            (address, distributed.Security.temporary()),
+        ):
+            with pytest.raises(OSError):  # noqa: PT011 - reset, timed out or refused, as it comes
+                distributed.Client(outsider, security=security, timeout="1s", set_as_default=False)
+        assert started.client.submit(abs, -1).result() == 1

@@ -66,6 +66,7 @@ def test_an_existing_file_and_another_word_are_refused(result, tmp_path):
     assert (tmp_path / "s.csv").read_text() == "old"
 
 
+@pytest.mark.filterwarnings("ignore:pred_probs tell given labels")
 def test_probabilities_may_be_a_file(table, tmp_path):
     scores = pmlkit.CandidateLogistic().fit(table).predict_proba(table.X)
     np.save(tmp_path / "p.npy", scores)

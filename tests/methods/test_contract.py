@@ -16,7 +16,7 @@ def test_sklearn_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed", "ignore:May not flag all label issues")
 @pytest.mark.parametrize("check", pml_checks(), ids=name_of)
 @pytest.mark.parametrize("estimator", METHODS, ids=lambda estimator: type(estimator).__name__)
 def test_pml_check(estimator, check):

@@ -3,6 +3,7 @@
 import logging
 import re
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -151,14 +152,18 @@ def _started(workers: int, memory: int | None) -> Iterator[Any]:
     environment = config.get("distributed.nanny.pre-spawn-environ")
     if memory is None or memory >= _MEMORY_TO_SPARE:
         environment = {**environment, **_REUSE_MEMORY}
-    with (
-        config.set({"distributed.nanny.pre-spawn-environ": environment}),
-        distributed.LocalCluster(
+    optional_import("cryptography")
+    with config.set({"distributed.nanny.pre-spawn-environ": environment}), warnings.catch_warnings():
+        # Nobody looks at the status page of these workers, so that its port does not matter.
+        warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
+        cluster = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, memory_limit=memory or "auto", host="127.0.0.1",
             dashboard_address=None, silence_logs=logging.CRITICAL,
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):  # fmt: skip
+            # Whoever reaches a scheduler can run code as its owner, other users of this machine too: certificates that
+            # only this process and its workers have keep them out.
+            security=distributed.Security.temporary(),
+        )  # fmt: skip
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
         client.run(_ignore_interrupts)
         yield client
 

@@ -40,7 +40,7 @@ def write_packed(path: Path, value: Any) -> None:
 
 def read_packed(path: Path) -> Any:
     """Read what `write_packed` wrote."""
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # numpy leaves damaged files open
         return _unpack(json.loads(str(file["a0"])), file, 1)
 
 
