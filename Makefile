@@ -4,6 +4,7 @@
 # make docs    build the documentation                     make torture      attack it for half an hour
 # make clean   remove the environments and caches          make lock         renew requirements-dev.lock
 # make release-check   build the distributions and try the wheel in a clean environment
+# make audit-dependencies   look for published weaknesses of the locked dependencies, where the data can be had
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -13,10 +14,10 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo review test lint types unit browser bench env clean docs help test-oldest test-newest torture \
-        release-check lock
+        release-check lock audit-dependencies
 
 help:
-	@sed -n '1,6p' Makefile
+	@sed -n '1,7p' Makefile
 
 env: $(STAMP)
 
@@ -87,6 +88,11 @@ clean:
 release-check: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,release]'
 	$(BIN)/python tools/release_check.py
+
+# Fails on a published weakness; names the packages about which nothing could be asked.
+audit-dependencies: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --requirement requirements-dev.lock --no-deps --disable-pip
 
 # The versions of a development environment that worked: pip install -r requirements-dev.lock --editable . --no-deps
 lock: $(STAMP)
