@@ -15,6 +15,8 @@ import sklearn
 
 from pmlkit import open_table
 from pmlkit.cleaning import clean
+from pmlkit.cleaning.review import session
+from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.exchange import EXPORTS, export_suspects
 from pmlkit.cleaning.review.outputs import apply_review, stored_certificate
 from pmlkit.cleaning.review.session import Review
@@ -136,6 +138,41 @@ def test_one_decision_for_all_rows_of_a_search(mails):
     assert 0 < said["n_rows"] == total == review.audit.n_answers
     assert review.undo("ann", {"bulk": True, "client": "two"})["n_undone"] == total
     assert review.audit.n_answers == 0
+
+
+def test_of_very_many_rows_the_least_likely_are_decided(mails, monkeypatch):
+    _, review = mails
+    monkeypatch.setattr(session, "_MAX_BULK", 5)
+    shown = review.label_rows("ann", {"label": "cook"})
+    assert shown["most"] == 5 < shown["open"]
+    assert review.bulk("ann", {"label": "cook", "all": True, "answer": "wrong", "client": "one"})["n_rows"] == 5
+    assert [e.row for e in review.store.standing()] == [row["row"] for row in shown["rows"][:5]]
+    with pytest.raises(DataError, match="between 1 and 5 rows"):
+        review.bulk("ann", {"label": "cook", "rows": [row["row"] for row in shown["rows"][:6]], "answer": "wrong"})
+
+
+def test_the_next_card_does_not_wait_for_long_estimates(review, monkeypatch):
+    """The page then asks for the state once more, and gets estimates of all answers."""
+    monkeypatch.setattr(session, "_ESTIMATE_SECONDS", 0.0)
+    review._estimate_seconds = 0.0
+    seen = []
+    monkeypatch.setattr(session, "estimates", lambda audit: seen.append(audit.n_answers) or {"promise": len(seen)})
+    card = review.card("ann", {})["card"]
+    given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"}
+    assert not review.answer("ann", given)["state"]["is_behind"]
+    review._estimate_seconds, review._facts = 1.0, (*review._facts[:1], 0.0, *review._facts[2:])
+    said = review.answer("ann", given)["state"]
+    assert (said["is_behind"], said["promise"], said["answers"]) == (True, 1, 2)
+    said = review.state("ann", {})["state"]
+    assert (said["is_behind"], said["promise"]) == (False, 2)
+    assert seen == [1, 2]
+
+
+def test_the_room_of_a_card_follows_the_length_of_texts(strips_result):
+    for texts, room in (("short", "short-rows"), ("a text " * 60, ""), ("a text " * 600, "long-rows")):
+        result = dataclasses.replace(strips_result, media=[texts] * strips_result.Y.shape[0])
+        assert Cards(result).room == room
+    assert Cards(strips_result).room == ""
 
 
 def test_what_was_shown_is_kept(review):

@@ -35,6 +35,7 @@ _SIDE, _SMALL_SIDE = 1600, 400  # pixels of pictures from files
 _N_THUMBNAILS = 300
 _N_CACHED = 500
 _BRIEF, _FULL = 220, 20_000  # letters of a text
+_SHORT, _LONG = 160, 1_200
 _FILTERS = ("label", "confidence", "text")
 _N_AHEAD = 3
 _MAX_WORDS = 20
@@ -65,6 +66,17 @@ class Cards:
     def has_pictures(self) -> bool:
         """Whether rows are shown as pictures."""
         return self.has_files or isinstance(self.result.media, np.ndarray)
+
+    @cached_property
+    def room(self) -> str:
+        """How much room rows take on a card, the same for all so that nothing moves: a class of the page."""
+        if self.has_files:
+            return "photos"
+        if self.texts is None:
+            return ""
+        step = max(len(self.texts) // _N_LOOKED_AT, 1)
+        typical, long = np.quantile([len(self.texts[i]) for i in range(0, len(self.texts), step)], [0.5, 0.9])
+        return "short-rows" if long <= _SHORT else "long-rows" if typical > _LONG else ""
 
     @cached_property
     def texts(self) -> Sequence[str] | None:
