@@ -175,6 +175,21 @@ def test_the_room_of_a_card_follows_the_length_of_texts(strips_result):
     assert Cards(strips_result).room == ""
 
 
+def test_a_question_that_is_asked_again_does_not_show_the_earlier_answer(review):
+    for i in range(60):
+        card = review.card("ann", {})["card"]
+        suspect = next(entry for entry in card["labels"] if entry["suspect"])
+        cell = review.replay.position(card["row"], card["label"])
+        if card["kind"] == "repeat":
+            break
+        given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "client": str(i)}
+        review.answer("ann", {**given, "answer": "wrong" if i % 2 else "right"})
+    assert card["kind"] == "repeat"
+    assert review.audit.probability[cell] in (0.0, 1.0)
+    assert suspect["answer"] is None
+    assert suspect["confidence"] == pytest.approx(1.0 - review.result.doubt[cell])
+
+
 def test_what_was_shown_is_kept(review):
     card = review.card("ann", {})["card"]
     review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})

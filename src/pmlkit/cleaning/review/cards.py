@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._typing import IntArray
+from pmlkit._typing import BoolArray, IntArray
 from pmlkit._words import shortened
 from pmlkit.cleaning.audit import Question
 from pmlkit.cleaning.audit.answers import WORDS, find_cells
@@ -39,6 +39,7 @@ _SHORT, _LONG = 160, 1_200
 _FILTERS = ("label", "confidence", "text")
 _N_AHEAD = 3
 _MAX_WORDS = 20
+_N_SEARCHES = 8  # whose rows are remembered
 
 
 class Cards:
@@ -233,6 +234,7 @@ class Questions:
         self._audit, self._result = replay.audit, replay.result
         self.judged: CleaningResult = replay.result
         self._shown: dict[str, tuple[int, dict[str, Any]]] = {}  # which candidate each person has before them
+        self._rows_with = lru_cache(maxsize=_N_SEARCHES)(self._find_rows)
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="pmlkit review cards")
 
     def close(self) -> None:
@@ -266,6 +268,10 @@ class Questions:
             }
             for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
         ]
+        for entry in labels:
+            if entry["suspect"] and self._audit.verdict[question.cell]:
+                # Asked again: what is known of it by now would give the earlier answer away.
+                entry["confidence"] = 1.0 - float(self._result.doubt[question.cell])
         labels.sort(key=lambda entry: (-entry["confidence"], entry["label"]))
         card = self._cards.card(question.cell)
         self._shown[who] = question.cell, {
@@ -326,13 +332,12 @@ class Questions:
         words = text.casefold().split()[:_MAX_WORDS]
         if not words:
             return cells
-        rows = self._result.rows[cells]
-        found = {
-            row: all(word in shown for word in words)
-            for row in np.unique(rows).tolist()
-            for shown in [self._cards.searched(row)]
-        }
-        return np.asarray(cells[np.fromiter((found[row] for row in rows.tolist()), bool, len(rows))])
+        return np.asarray(cells[self._rows_with(tuple(words))[self._result.rows[cells]]])
+
+    def _find_rows(self, words: tuple[str, ...]) -> BoolArray:
+        """Return which rows hold all words."""
+        shown = map(self._cards.searched, range(self._result.Y.shape[0]))
+        return np.fromiter((all(word in text for word in words) for text in shown), bool)
 
     def _confidence(self, cells: IntArray) -> list[float]:
         if self.judged is self._result:

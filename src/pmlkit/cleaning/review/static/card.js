@@ -6,9 +6,10 @@ import { ask, key, once, unlessBusy } from "./requests.js";
 
 const page = { card: null, since: 0, toggles: new Map() };
 
+// A question that is asked again looks like the others: who knows it may repeat the answer instead of judging.
 const KINDS = {
   audit: "random sample", suspicious: "most suspicious", certificate: "random draw for the promise",
-  repeat: "asked again", selection: "your selection",
+  repeat: "random sample", selection: "your selection",
 };
 
 function filters() {
