@@ -19,8 +19,10 @@ from pmlkit.cleaning.review import session
 from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.exchange import EXPORTS, export_suspects
 from pmlkit.cleaning.review.outputs import apply_review, stored_certificate
+from pmlkit.cleaning.review.panel import estimates
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore, Event
+from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 from post_tables import TOPICS, make_posts, write_posts
 
@@ -138,6 +140,21 @@ def test_one_decision_for_all_rows_of_a_search(mails):
     assert 0 < said["n_rows"] == total == review.audit.n_answers
     assert review.undo("ann", {"bulk": True, "client": "two"})["n_undone"] == total
     assert review.audit.n_answers == 0
+
+
+def test_the_panel_says_what_more_answers_bring_and_when_it_is_enough(store):
+    strips = load_digit_strips(60, random_state=0)
+    review = Review(clean(strips.X, strips.Y, label_names=strips.label_names), store)
+    truth, number = strips.truth.toarray(), {name: k for k, name in enumerate(strips.label_names)}
+    said = [review.state("ann", {})["state"]["next_gain"]]
+    while (card := review.card("ann", {})["card"]) is not None:
+        given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "client": str(len(said))}
+        right = truth[card["row"], number[card["label"]]]
+        review.answer("ann", {**given, "answer": "right" if right else "wrong"})
+        said.append(estimates(review.audit)["next_gain"])
+    assert said[0].startswith("Next 50 answers: about ")
+    assert said[-1].startswith("No longer worth it")
+    assert review.audit.verdict.all()
 
 
 def test_of_very_many_rows_the_least_likely_are_decided(mails, monkeypatch):

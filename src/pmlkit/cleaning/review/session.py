@@ -331,8 +331,8 @@ class Review:
             begun = time.thread_time()
             found = estimates(self.audit)
             self._estimate_seconds = time.thread_time() - begun
-            # Estimates may take a while with a million candidates: then they are made less often.
-            self._facts = seq, now + 5 * self._estimate_seconds, found
+            # Estimates may take a while with many answers or candidates: then they are made less often.
+            self._facts = seq, now + 10 * self._estimate_seconds, found
         standing = list(self.replay.standing.values())
         self._n_states += 1
         return {
