@@ -1,15 +1,16 @@
 """Load on the review page, on this machine's loopback only: requests per second, latency, and no answer lost.
 
-``python benchmarks/review_load.py [--rate 210] [--seconds 30] [--rows 20000]``
+``python benchmarks/review_load.py [--rate 210] [--seconds 30] [--rows 40000]``
 
-One request in five is an answer, which brings the next card; the others read: the state, the page and its script.
+First one person answers alone: how long until the next card is there. Then sixteen people come at a fixed rate. One of
+their requests in five is an answer, which brings the next card; the others read: the state, the page and its script.
+Wall-clock times depend on what else the machine does; processor times are those of the server's process alone.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 
 from pmlkit.data import make_pml
 
+_N_ALONE, _N_PEOPLE = 200, 16
 _READS = ("/api/state", "/", "/static/review.js", "/api/results")
 
 
@@ -35,11 +37,11 @@ def serve(folder: str, n_rows: int, pipe: Any) -> None:
         review = Review(result, store, title="Load test")
         server = ReviewServer(review)
         server.start()
-        begun = time.process_time()
-        pipe.send(([server.new_address() for _ in range(16)], int(result.judged.sum())))
-        pipe.recv()
+        pipe.send(([server.new_address() for _ in range(1 + _N_PEOPLE)], int(result.judged.sum())))
+        for _ in iter(pipe.recv, "stop"):
+            pipe.send(time.process_time())
         server.stop()
-        pipe.send((len(store.standing()), review.audit.n_answers, time.process_time() - begun))
+        pipe.send((len(store.standing()), review.audit.n_answers))
 
 
 class Browser:
@@ -84,6 +86,30 @@ class Browser:
         return int(first.split()[1]), headers, await self._reader.readexactly(int(headers["content-length"]))
 
 
+async def answer_alone(address: str, n_answers: int) -> tuple[list[float], int]:
+    """Answer one question after the other, with a moment between them.
+
+    Returns the seconds until each next card, and errors.
+    """
+    client = await Browser.sign_in(address)
+    card = json.loads((await client.get("/api/card"))[1])["card"]
+    times, n_errors = [], 0
+    for turn in range(n_answers):
+        await asyncio.sleep(0.05)
+        begun = time.perf_counter()
+        status, body = await client.post("/api/answer", _answer(card, turn, f"alone-{turn}"))
+        times.append(time.perf_counter() - begun)
+        n_errors += status != 200
+        card = json.loads(body)["card"] if status == 200 else card
+    client.close()
+    return times, n_errors
+
+
+def _answer(card: dict[str, Any], turn: int, key: str) -> dict[str, Any]:
+    cell = {name: card[name] for name in ("row", "label", "kind")}
+    return cell | {"answer": "wrong" if turn % 3 else "right", "client": key, "seconds": 1.0}
+
+
 async def load(addresses: list[str], rate: float, seconds: float) -> tuple[list[float], list[float], int, int]:
     """Send answers from several people at a fixed rate.
 
@@ -113,8 +139,7 @@ async def load(addresses: list[str], rate: float, seconds: float) -> tuple[list[
             if card is None:
                 return
             await asyncio.sleep(max(0.0, first + turn * every - time.perf_counter()))
-            content = {name: card[name] for name in ("row", "label", "kind")}
-            content |= {"answer": "wrong" if turn % 3 else "right", "client": f"{number}-{turn}", "seconds": 1.0}
+            content = _answer(card, turn, f"{number}-{turn}")
             status, body = await timed(client.post("/api/answer", content), answers)
             card = json.loads(body)["card"] if status == 200 else card
             for path in _READS:
@@ -131,28 +156,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=float, default=210.0, help="requests per second that are sent")
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=40_000)
     chosen = parser.parse_args()
     here, there = multiprocessing.get_context("spawn").Pipe()
     with tempfile.TemporaryDirectory() as folder:
         process = multiprocessing.get_context("spawn").Process(target=serve, args=(folder, chosen.rows, there))
         process.start()
-        addresses, n_candidates = here.recv()
+        (first, *addresses), n_candidates = here.recv()
+        clock = [_server_time(here)]
+        alone, n_failed = asyncio.run(answer_alone(first, _N_ALONE))
+        clock.append(_server_time(here))
         begun = time.process_time()
         answers, reads, n_in_time, n_errors = asyncio.run(load(addresses, chosen.rate, chosen.seconds))
         client_seconds = time.process_time() - begun
+        clock.append(_server_time(here))
         here.send("stop")
-        n_stored, n_known, server_seconds = here.recv()
+        n_stored, n_known = here.recv()
         process.join()
-    print(f"{n_candidates:,} candidates, {len(addresses)} people, {chosen.seconds:g} s")
-    n_requests = len(answers) + len(reads)
-    print(f"{n_in_time / chosen.seconds:.1f} requests/s answered in time, {n_errors} errors")
-    for name, spent in (("server", server_seconds), ("client", client_seconds)):
-        print(f"processor time of the {name}: {1000 * spent / n_requests:.2f} ms per request")
-    for name, times in (("answer and next card", answers), ("reading", reads)):
-        milliseconds = 1000 * np.asarray(times)
-        print(f"{name}: median {statistics.median(milliseconds):.1f} ms, 99 % {np.percentile(milliseconds, 99):.1f} ms")
-    print(f"{len(answers)} answers acknowledged, {n_stored} stored, {n_known} known to the audit")
+    print(f"{n_candidates:,} candidates")
+    print(f"one person: {len(alone)} answers, {n_failed} errors")
+    _tell("  answer and next card", alone)
+    print(f"  processor time of the server: {1000 * (clock[1] - clock[0]) / len(alone):.2f} ms per answer")
+    print(f"{len(addresses)} people, {chosen.seconds:g} s")
+    print(f"  {n_in_time / chosen.seconds:.1f} requests/s answered in time, {n_errors} errors")
+    _tell("  answer and next card", answers)
+    _tell("  reading", reads)
+    for name, spent in (("server", clock[2] - clock[1]), ("client", client_seconds)):
+        print(f"  processor time of the {name}: {1000 * spent / (len(answers) + len(reads)):.2f} ms per request")
+    print(f"{len(alone) + len(answers)} answers acknowledged, {n_stored} stored, {n_known} known to the audit")
+
+
+def _server_time(pipe: Any) -> float:
+    """Return the processor time of the server's process so far."""
+    pipe.send("time")
+    return float(pipe.recv())
+
+
+def _tell(name: str, seconds: list[float]) -> None:
+    low, middle, high = 1000 * np.percentile(seconds, [50, 95, 99])
+    print(f"{name}: median {low:.1f} ms, 95 % {middle:.1f} ms, 99 % {high:.1f} ms")
 
 
 if __name__ == "__main__":

@@ -62,3 +62,49 @@ def client(server):
     signed_in = sign_in(server)
     yield signed_in
     signed_in.close()
+
+
+IDLE = "document.querySelector('#card').getAttribute('aria-busy') === 'false'"
+
+
+def until(page, condition):
+    """Wait until an expression is true in the page; the page's own policy forbids Playwright's way."""
+    for _ in range(3000):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(20)
+    pytest.fail(f"never true: {condition}")
+
+
+@pytest.fixture
+def page(browser, server):
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    opened = context.new_page()
+    problems = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.goto(server.new_address())
+    until(opened, IDLE)
+    yield opened
+    context.close()
+    assert problems == []
+
+
+FILLED = {
+    "cards": "#row-labels li",
+    "labels": "#label-grid li",
+    "missing": "#missing-list li",
+    "results": "#flagged li",
+}
+
+
+def open_view(page, view):
+    """Open a view and wait for its content, pictures included."""
+    page.click(f"nav button[data-view={view}]")
+    page.wait_for_selector(FILLED[view])
+    until(page, "[...document.images].every(image => image.complete || image.loading === 'lazy')")
+
+
+def answered(page, number):
+    until(page, f"document.querySelector('#facts dd').textContent.startsWith('{number}')")
+    until(page, IDLE)  # the number may be there before the next card is, and a key would be dropped until then

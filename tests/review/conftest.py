@@ -1,3 +1,3 @@
-from review_fixtures import client, review, server, store, strips, strips_result
+from review_fixtures import client, page, review, server, store, strips, strips_result
 
-__all__ = ["client", "review", "server", "store", "strips", "strips_result"]
+__all__ = ["client", "page", "review", "server", "store", "strips", "strips_result"]

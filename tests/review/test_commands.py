@@ -3,7 +3,9 @@
 import contextlib
 import csv
 import json
+import os
 import signal
+import sqlite3
 
 import httpx
 import pytest
@@ -108,6 +110,43 @@ def test_answers_of_another_table_are_refused(posts, tmp_path):
     done = pmlkit("review", path, *options, "--answers", store, "--precision", "0.8")
     assert done.returncode == 1
     assert "begun with precision 0.9" in done.stderr
+
+
+def test_a_table_that_changed_since_and_a_newer_store_are_refused(posts, tmp_path):
+    path, rows, options = posts
+    table, store = tmp_path / "posts.csv", tmp_path / "answers.sqlite"
+    table.write_bytes(path.read_bytes())
+    server = Served(table, *options, "--answers", store)
+    with contextlib.closing(server.client()) as client:
+        answer(client, rows, "one")
+    server.end()
+    before = table.read_text()
+    first = before.splitlines()[1]
+    tags = first.split(",")[2]
+    table.write_text(before.replace(first, first.replace(f",{tags},", f",{tags.partition(';')[0]};new,"), 1))
+    done = pmlkit("review", table, *options, "--answers", store, "--no-browser")
+    assert done.returncode == 1
+    assert "the table or its labels changed since" in " ".join(done.stderr.split())
+    table.write_text(before)
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    for words in (("review", table, *options, "--answers", store), ("apply", store, table, *options, "-o", "c.csv")):
+        done = pmlkit(*words, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "newer version of pmlkit" in " ".join(done.stderr.split())
+
+
+def test_without_a_browser_the_address_is_printed_and_served(posts, tmp_path):
+    path, _, options = posts
+    words = ["review", path, *options, "--answers", tmp_path / "a.sqlite"]
+    nowhere = os.environ | {"BROWSER": "/absent/browser", "PATH": "/absent", "DISPLAY": ""}
+    process = forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE, text=True, env=nowhere)
+    address = process.stdout.readline().partition("The review page: ")[2].strip()
+    assert httpx.get(address).status_code == 303
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()
+    assert "0 answers" in said[0]
+    assert "Traceback" not in said[1]
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "prodigy"])

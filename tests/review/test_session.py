@@ -15,10 +15,14 @@ import sklearn
 
 from pmlkit import open_table
 from pmlkit.cleaning import clean
+from pmlkit.cleaning.review import session
+from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.exchange import EXPORTS, export_suspects
 from pmlkit.cleaning.review.outputs import apply_review, stored_certificate
+from pmlkit.cleaning.review.panel import estimates
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore, Event
+from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 from post_tables import TOPICS, make_posts, write_posts
 
@@ -136,6 +140,71 @@ def test_one_decision_for_all_rows_of_a_search(mails):
     assert 0 < said["n_rows"] == total == review.audit.n_answers
     assert review.undo("ann", {"bulk": True, "client": "two"})["n_undone"] == total
     assert review.audit.n_answers == 0
+
+
+def test_the_panel_says_what_more_answers_bring_and_when_it_is_enough(store):
+    strips = load_digit_strips(60, random_state=0)
+    review = Review(clean(strips.X, strips.Y, label_names=strips.label_names), store)
+    truth, number = strips.truth.toarray(), {name: k for k, name in enumerate(strips.label_names)}
+    said = [review.state("ann", {})["state"]["next_gain"]]
+    while (card := review.card("ann", {})["card"]) is not None:
+        given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "client": str(len(said))}
+        right = truth[card["row"], number[card["label"]]]
+        review.answer("ann", {**given, "answer": "right" if right else "wrong"})
+        said.append(estimates(review.audit)["next_gain"])
+    assert said[0].startswith("Next 50 answers: about ")
+    assert said[-1].startswith("No longer worth it")
+    assert review.audit.verdict.all()
+
+
+def test_of_very_many_rows_the_least_likely_are_decided(mails, monkeypatch):
+    _, review = mails
+    monkeypatch.setattr(session, "_MAX_BULK", 5)
+    shown = review.label_rows("ann", {"label": "cook"})
+    assert shown["most"] == 5 < shown["open"]
+    assert review.bulk("ann", {"label": "cook", "all": True, "answer": "wrong", "client": "one"})["n_rows"] == 5
+    assert [e.row for e in review.store.standing()] == [row["row"] for row in shown["rows"][:5]]
+    with pytest.raises(DataError, match="between 1 and 5 rows"):
+        review.bulk("ann", {"label": "cook", "rows": [row["row"] for row in shown["rows"][:6]], "answer": "wrong"})
+
+
+def test_the_next_card_does_not_wait_for_long_estimates(review, monkeypatch):
+    """The page then asks for the state once more, and gets estimates of all answers."""
+    monkeypatch.setattr(session, "_ESTIMATE_SECONDS", 0.0)
+    review._estimate_seconds = 0.0
+    seen = []
+    monkeypatch.setattr(session, "estimates", lambda audit: seen.append(audit.n_answers) or {"promise": len(seen)})
+    card = review.card("ann", {})["card"]
+    given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"}
+    assert not review.answer("ann", given)["state"]["is_behind"]
+    review._estimate_seconds, review._facts = 1.0, (*review._facts[:1], 0.0, *review._facts[2:])
+    said = review.answer("ann", given)["state"]
+    assert (said["is_behind"], said["promise"], said["answers"]) == (True, 1, 2)
+    said = review.state("ann", {})["state"]
+    assert (said["is_behind"], said["promise"]) == (False, 2)
+    assert seen == [1, 2]
+
+
+def test_the_room_of_a_card_follows_the_length_of_texts(strips_result):
+    for texts, room in (("short", "short-rows"), ("a text " * 60, ""), ("a text " * 600, "long-rows")):
+        result = dataclasses.replace(strips_result, media=[texts] * strips_result.Y.shape[0])
+        assert Cards(result).room == room
+    assert Cards(strips_result).room == ""
+
+
+def test_a_question_that_is_asked_again_does_not_show_the_earlier_answer(review):
+    for i in range(60):
+        card = review.card("ann", {})["card"]
+        suspect = next(entry for entry in card["labels"] if entry["suspect"])
+        cell = review.replay.position(card["row"], card["label"])
+        if card["kind"] == "repeat":
+            break
+        given = {"row": card["row"], "label": card["label"], "kind": card["kind"], "client": str(i)}
+        review.answer("ann", {**given, "answer": "wrong" if i % 2 else "right"})
+    assert card["kind"] == "repeat"
+    assert review.audit.probability[cell] in (0.0, 1.0)
+    assert suspect["answer"] is None
+    assert suspect["confidence"] == pytest.approx(1.0 - review.result.doubt[cell])
 
 
 def test_what_was_shown_is_kept(review):

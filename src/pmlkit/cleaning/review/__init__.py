@@ -5,6 +5,7 @@
 answers with other annotation tools.
 """
 
+import contextlib
 import logging
 import os
 import webbrowser
@@ -134,5 +135,6 @@ def review(
     server = open_review(result, Path(answers), **options)
     server.start()
     if open_browser:
-        webbrowser.open(server.address)
+        with contextlib.suppress(webbrowser.Error):  # without a browser, the address is there to be opened by hand
+            webbrowser.open(server.address)
     return server

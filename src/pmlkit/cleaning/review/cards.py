@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._typing import IntArray
+from pmlkit._typing import BoolArray, IntArray
 from pmlkit._words import shortened
 from pmlkit.cleaning.audit import Question
 from pmlkit.cleaning.audit.answers import WORDS, find_cells
@@ -35,9 +35,11 @@ _SIDE, _SMALL_SIDE = 1600, 400  # pixels of pictures from files
 _N_THUMBNAILS = 300
 _N_CACHED = 500
 _BRIEF, _FULL = 220, 20_000  # letters of a text
+_SHORT, _LONG = 160, 1_200
 _FILTERS = ("label", "confidence", "text")
 _N_AHEAD = 3
 _MAX_WORDS = 20
+_N_SEARCHES = 8  # whose rows are remembered
 
 
 class Cards:
@@ -65,6 +67,17 @@ class Cards:
     def has_pictures(self) -> bool:
         """Whether rows are shown as pictures."""
         return self.has_files or isinstance(self.result.media, np.ndarray)
+
+    @cached_property
+    def room(self) -> str:
+        """How much room rows take on a card, the same for all so that nothing moves: a class of the page."""
+        if self.has_files:
+            return "photos"
+        if self.texts is None:
+            return ""
+        step = max(len(self.texts) // _N_LOOKED_AT, 1)
+        typical, long = np.quantile([len(self.texts[i]) for i in range(0, len(self.texts), step)], [0.5, 0.9])
+        return "short-rows" if long <= _SHORT else "long-rows" if typical > _LONG else ""
 
     @cached_property
     def texts(self) -> Sequence[str] | None:
@@ -221,6 +234,7 @@ class Questions:
         self._audit, self._result = replay.audit, replay.result
         self.judged: CleaningResult = replay.result
         self._shown: dict[str, tuple[int, dict[str, Any]]] = {}  # which candidate each person has before them
+        self._rows_with = lru_cache(maxsize=_N_SEARCHES)(self._find_rows)
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="pmlkit review cards")
 
     def close(self) -> None:
@@ -254,6 +268,10 @@ class Questions:
             }
             for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
         ]
+        for entry in labels:
+            if entry["suspect"] and self._audit.verdict[question.cell]:
+                # Asked again: what is known of it by now would give the earlier answer away.
+                entry["confidence"] = 1.0 - float(self._result.doubt[question.cell])
         labels.sort(key=lambda entry: (-entry["confidence"], entry["label"]))
         card = self._cards.card(question.cell)
         self._shown[who] = question.cell, {
@@ -314,13 +332,12 @@ class Questions:
         words = text.casefold().split()[:_MAX_WORDS]
         if not words:
             return cells
-        rows = self._result.rows[cells]
-        found = {
-            row: all(word in shown for word in words)
-            for row in np.unique(rows).tolist()
-            for shown in [self._cards.searched(row)]
-        }
-        return np.asarray(cells[np.fromiter((found[row] for row in rows.tolist()), bool, len(rows))])
+        return np.asarray(cells[self._rows_with(tuple(words))[self._result.rows[cells]]])
+
+    def _find_rows(self, words: tuple[str, ...]) -> BoolArray:
+        """Return which rows hold all words."""
+        shown = map(self._cards.searched, range(self._result.Y.shape[0]))
+        return np.fromiter((all(word in text for word in words) for text in shown), bool)
 
     def _confidence(self, cells: IntArray) -> list[float]:
         if self.judged is self._result:

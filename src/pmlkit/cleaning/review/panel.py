@@ -70,7 +70,7 @@ def _testing(audit: "Audit") -> float | None:
 
 def _next_gain(audit: "Audit") -> str:
     if not audit.worth_going_on_:
-        return "No longer worth it: 50 more answers would find or release fewer than ten wrong labels."
+        return "No longer worth it: 50 more answers would settle fewer than ten wrong labels."
     gain = audit.expected_gain(50)
     unseen = f", {gain.certified:,.0f} more may go unseen" if gain.certified >= 1 else ""
     return f"Next 50 answers: about {gain.found:,.0f} wrong ones found{unseen}."

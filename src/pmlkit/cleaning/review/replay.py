@@ -52,6 +52,7 @@ class Replay:
         self.standing: dict[int, StoredEvent] = {}
         self.flags: dict[tuple[int, str], None] = {}
         self.seq = 0
+        self._kept = -1  # the last entry that the stored certificate takes into account
         self._number: dict[int, int] = {}  # the audit's number of each stored answer that is about a candidate
         self._label_number = {name: k for k, name in enumerate(result.label_names)}
         self._check_settings()
@@ -66,10 +67,13 @@ class Replay:
 
     def keep_certificate(self) -> None:
         """Store what is certified now, for `apply_review`; an answer that is stored counts even if this fails."""
+        if self._kept == self.seq:  # another person's answer, stored together with this one, has done it
+            return
         certificate = self.audit.certificate
         cells = () if certificate is None else certificate.cells.tolist()
         try:
             keep_certificate(self.store, cells, "" if certificate is None else str(certificate), self.seq)
+            self._kept = self.seq
         except DataError as error:
             logger.warning("The certificate is not stored: %s", error)
 

@@ -30,6 +30,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 class Gate:
@@ -106,8 +107,7 @@ class SecurityMiddleware:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *extra]}
+                message = {**message, "headers": [*message["headers"], *_RAW_HEADERS]}
             await send(message)
 
         refusal = self._refusal(scope)

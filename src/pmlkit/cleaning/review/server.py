@@ -170,7 +170,8 @@ def _bind(host: str, port: int) -> socket.socket:
 def _application(review: Review, gate: Gate, hosts: set[str], new_address: Callable[[], str]) -> Starlette:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     files = resources.files("pmlkit.cleaning.review")
-    page = environment.from_string(files.joinpath("templates", "page.html.j2").read_text(encoding="utf-8"))
+    template = environment.from_string(files.joinpath("templates", "page.html.j2").read_text(encoding="utf-8"))
+    page = template.render(title=review.title)
     static = {name: files.joinpath("static", name).read_bytes() for name in _STATIC}
 
     async def index(request: Request) -> Response:
@@ -187,7 +188,7 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
             return answer
         if gate.visitor(request) is None:
             return _refused("Open the address that the server printed when it started.")
-        return HTMLResponse(page.render(title=review.title), headers={"cache-control": "no-store"})
+        return HTMLResponse(page, headers={"cache-control": "no-store"})
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]

@@ -34,7 +34,8 @@ Given = dict[str, Any]
 
 _MAX_BULK = 5_000
 _N_MISSING = 500
-_ESTIMATE_SECONDS = 0.15  # estimates that the page shows are not made more often
+_ESTIMATE_SECONDS = 0.4  # estimates that the page shows are not made more often
+_LONG_ESTIMATE = 0.01  # seconds from which the next card does not wait for them
 
 
 class Review:
@@ -80,6 +81,7 @@ class Review:
         self._learning = None if refit is None else Learning(refit, self._take_result)
         self._lock = threading.RLock()
         self._facts: tuple[int, float, dict[str, Any]] | None = None  # of which answers, from when, estimates
+        self._estimate_seconds = 0.0  # how long they took
         self._label_number = {name: k for k, name in enumerate(result.label_names)}
         self._session, self._n_states = secrets.token_hex(4), 0  # by which the page knows a state that was overtaken
 
@@ -93,7 +95,7 @@ class Review:
             for name, n in zip(self.result.label_names, count.tolist(), strict=True)
             if n
         ]
-        return {"labels": labels, **self.state(who, given)}
+        return {"labels": labels, "room": self.cards.room, **self.state(who, given)}
 
     def state(self, who: str, given: Given) -> dict[str, Any]:
         """Return what is known and promised so far."""
@@ -139,7 +141,7 @@ class Review:
             ]
         )
         with self._lock:
-            state = {"state": self._state(), "n_undone": len(last)}
+            state = {"state": self._state(is_urgent=True), "n_undone": len(last)}
             cell = self.replay.position(last[-1].row, last[-1].label)
             if given.get("bulk") or cell is None:
                 return {**self.questions.next(who, {}), **state}
@@ -184,16 +186,19 @@ class Review:
             rows = self.questions.label_rows(cells[offset : offset + PAGE])
         order = ", least likely first" if len(cells) > 1 else ""
         note = f"{counted(len(cells), 'row')}{order}{f'; {n_answered:,} answered' if n_answered else ''}."
-        return {"rows": rows, "total": len(cells), "open": len(cells) - n_answered, "note": note}
+        return {"rows": rows, "total": len(cells), "open": len(cells) - n_answered, "most": _MAX_BULK, "note": note}
 
     def bulk(self, who: str, given: Given) -> dict[str, Any]:
-        """Store one answer for many rows of a label: those that are named, or all unanswered ones of a search."""
+        """Store one answer for many rows of a label: those that are named, or all unanswered ones of a search.
+
+        Of more than can be taken back in a few seconds it is the least likely ones.
+        """
         rows, label, answer = given.get("rows"), self._label_of(given), _read_answer(given)
         if given.get("all"):
             with self._lock:
                 self.replay.sync()
                 cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
-                rows = self.result.rows[cells[self.audit.verdict[cells] == 0]].tolist()
+                rows = self.result.rows[cells[self.audit.verdict[cells] == 0]][:_MAX_BULK].tolist()
         if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_BULK:
             raise DataError(f"Select between 1 and {_MAX_BULK:,} rows.")
         client = _read_client(given)
@@ -300,7 +305,7 @@ class Review:
         with self._lock:
             self.replay.sync()
             self.replay.keep_certificate()
-            return {"state": self._state()}
+            return {"state": self._state(is_urgent=True)}
 
     def _replace(self, who: str, given: Given, event: Event) -> dict[str, Any]:
         """Store an answer in place of the earlier ones of its kind about the same; without an answer, none."""
@@ -318,13 +323,16 @@ class Review:
         with self._lock:
             self.questions.judged = judged
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self, *, is_urgent: bool = False) -> dict[str, Any]:
+        """Return the state; with many candidates, an urgent one has the last estimates and the page asks again."""
         now, seq = time.monotonic(), self.replay.seq
         is_old = self._facts is None or (self._facts[0] != seq and now - self._facts[1] >= _ESTIMATE_SECONDS)
-        if self._facts is None or is_old:
+        if self._facts is None or (is_old and not (is_urgent and self._estimate_seconds > _LONG_ESTIMATE)):
+            begun = time.thread_time()
             found = estimates(self.audit)
-            # Estimates may take a while with a million candidates: then they are made less often.
-            self._facts = seq, now + 5 * (time.monotonic() - now), found
+            self._estimate_seconds = time.thread_time() - begun
+            # Estimates may take a while with many answers or candidates: then they are made less often.
+            self._facts = seq, now + 10 * self._estimate_seconds, found
         standing = list(self.replay.standing.values())
         self._n_states += 1
         return {

@@ -6,9 +6,10 @@ import { ask, key, once, unlessBusy } from "./requests.js";
 
 const page = { card: null, since: 0, toggles: new Map() };
 
+// A question that is asked again looks like the others: who knows it may repeat the answer instead of judging.
 const KINDS = {
   audit: "random sample", suspicious: "most suspicious", certificate: "random draw for the promise",
-  repeat: "asked again", selection: "your selection",
+  repeat: "random sample", selection: "your selection",
 };
 
 function filters() {
@@ -21,7 +22,8 @@ export async function nextCard() {
   showCard(await ask(`/api/card?${chosen ? new URLSearchParams(chosen) : ""}`));
 }
 
-export function showCard(answer) {
+// What has just been saved is told together with the next question: a second text would cut the first one off.
+export function showCard(answer, said = "") {
   const { card, state, note } = answer;
   if (state) showState(state);
   $("filter-note").textContent = note ?? "";
@@ -32,7 +34,9 @@ export function showCard(answer) {
   $("flag").setAttribute("aria-pressed", "false");
   $("card").classList.toggle("nothing", !card);
   if (!card) {
-    $("question").replaceChildren(answer.done ?? "Nothing is left to ask.");
+    const done = answer.done ?? "Nothing is left to ask.";
+    $("question").replaceChildren(done);
+    announce(`${said} ${done}`.trim());
     return;
   }
   $("kind").textContent = KINDS[card.kind] ?? card.kind;
@@ -41,12 +45,13 @@ export function showCard(answer) {
   $("flag").setAttribute("aria-pressed", String(card.flagged));
   showContent($("row"), card.content);
   $("row").scrollTop = 0;
+  $("row").tabIndex = $("row").scrollHeight > $("row").clientHeight ? 0 : -1; // what does not fit is scrolled by keys, too
   showLabels(card);
   showReasons("reasons-for", card.reasons_for, "Nothing found.");
   showReasons("reasons-against", card.reasons_against, "Nothing found.");
   showSimilar("similar-with", card.similar_with);
   showSimilar("similar-without", card.similar_without);
-  announce(`${card.name}: is ${card.label} right?`);
+  announce(`${said} ${card.name}: is ${card.label} right?`.trim());
 }
 
 function showContent(box, content) {
@@ -61,6 +66,7 @@ function showContent(box, content) {
 }
 
 function showLabels(card) {
+  $("labels-title").textContent = card.labels.length > 1 ? `All ${card.labels.length} labels of this row` : "The only label of this row";
   $("row-labels").replaceChildren(...card.labels.map((entry, position) => {
     const fill = make("span", { className: "fill" });
     fill.style.width = percent(entry.confidence).replace(" ", "");
@@ -98,13 +104,11 @@ export const answerCard = (answer) => unlessBusy(async () => {
   const saved = await ask("/api/answer", {
     client: key(), id: card.id, row: card.row, label: card.label, kind: card.kind, answer, seconds, filter: filters(),
   });
-  announce(`${card.label}: ${answer}, saved.`);
-  showCard(saved);
+  showCard(saved, `${card.label}: ${answer}, saved.`);
 });
 
 export const undo = () => unlessBusy(async () => {
-  showCard(await ask("/api/undo", { client: key() }));
-  announce("Taken back.");
+  showCard(await ask("/api/undo", { client: key() }), "Taken back.");
 });
 
 export const toggle = (position) => unlessBusy(async () => {

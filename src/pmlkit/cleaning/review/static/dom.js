@@ -32,8 +32,9 @@ export function picture(src, name, lazy = false) {
 }
 
 export function brief(row) {
+  const labelled = `${row.name}: ${row.labels.join(", ") || "no label"}`;
   return [
     row.image ? picture(row.image, row.name, true) : row.features ? features(row.features) : make("p", { className: "text" }, row.text),
-    make("p", { className: "caption" }, `${row.name}: ${row.labels.join(", ") || "no label"}`),
+    make("p", { className: "caption", title: labelled }, labelled),
   ];
 }

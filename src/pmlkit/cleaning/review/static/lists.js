@@ -4,23 +4,23 @@ import { $, announce, brief, count, make, percent, plural } from "./dom.js";
 import { showState } from "./panel.js";
 import { ask, key, once } from "./requests.js";
 
-const page = { grid: { label: "", text: "", offset: 0, total: 0, open: 0 }, missing: 0 };
+const page = { grid: { label: "", text: "", offset: 0, total: 0, every: false, taken: 0 }, missing: 0 };
 
 export async function showGrid(more = false) {
   const label = $("label-choice").value;
   const text = $("label-search").value.trim();
-  if (!more) { page.grid = { label, text, offset: 0, total: 0, open: 0 }; $("label-grid").replaceChildren(); everyone(false); }
+  if (!more) { page.grid = { label, text, offset: 0, total: 0, every: false, taken: 0 }; $("label-grid").replaceChildren(); everyone(false); }
   const query = new URLSearchParams({ label, text, offset: page.grid.offset });
-  const { rows, total, open, note } = await ask(`/api/label?${query}`);
-  Object.assign(page.grid, { offset: page.grid.offset + rows.length, total, open });
+  const { rows, total, open, most, note } = await ask(`/api/label?${query}`);
+  Object.assign(page.grid, { offset: page.grid.offset + rows.length, total, taken: Math.min(open, most) });
   $("label-note").textContent = note;
   $("label-more").hidden = page.grid.offset >= total;
-  $("bulk-every").textContent = `Select all ${count(open)} unanswered`;
+  $("bulk-every").textContent = open > most ? `Select the ${count(most)} least likely` : `Select all ${count(open)} unanswered`;
   $("bulk-every").disabled = open === 0;
   $("label-grid").append(...rows.map((row) => {
     const box = make("input", { type: "checkbox" });
     box.dataset.row = row.row;
-    return make("li", { className: row.answer ? "answered" : "" }, make("label", {}, box, percent(row.confidence),
+    return make("li", { className: row.answer ? "answered" : "" }, make("label", {}, box, `confidence ${percent(row.confidence)}`,
       make("span", { className: row.answer ?? "visually-hidden" }, row.answer ?? "no answer"),
       make("span", { className: "visually-hidden" }, ` · ${row.name}`)), ...brief(row));
   }));
@@ -39,7 +39,7 @@ function everyone(chosen) {
 }
 
 function countSelected() {
-  const number = page.grid.every ? page.grid.open : selected().length;
+  const number = page.grid.every ? page.grid.taken : selected().length;
   $("bulk-count").textContent = `${count(number)} selected`;
   for (const button of document.querySelectorAll("[data-bulk]")) button.disabled = number === 0;
 }
@@ -93,6 +93,19 @@ export async function showMissing(more = false) {
     return item;
   }));
   if (!page.missing) $("missing-list").append(make("li", { className: "empty" }, "Nothing to suggest."));
+}
+
+// The keys of the cards, for the suggestion that has the focus, or the first open one; the focus then goes on to the next.
+export function answerMissing(pressed) {
+  const place = { a: 0, x: 1, Backspace: 0 }[pressed];
+  const here = document.activeElement.closest("#missing-list li") ?? $("missing-list").querySelector("li:not(.answered)");
+  const item = pressed === "Backspace" ? here?.previousElementSibling : here;
+  const button = item?.querySelectorAll(".buttons button")[place];
+  if (!button) return;
+  const given = item.querySelector("[aria-pressed=true]");
+  if (pressed === "Backspace") given?.click();
+  else if (given !== button) button.click();
+  ((pressed === "Backspace" ? button : item.nextElementSibling?.querySelector(".buttons button")) ?? button).focus();
 }
 
 export function wireLists(later) {

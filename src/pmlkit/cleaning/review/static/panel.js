@@ -28,15 +28,15 @@ export function showState(state) {
     ["Agreement", [state.agreement === null ? "–" : percent(state.agreement)]],
   ];
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, ...value)]));
-  $("mini").textContent = `${plural(state.answers, "answer")} · ${count(state.found_wrong)} wrong · ${state.certificate ? `${count(state.certificate.n_removed)} labels may go` : "nothing promised yet"}`;
+  const promised = certificate ? `${plural(certificate.n_removed, "label")} may go` : "nothing promised yet";
+  $("mini").replaceChildren(make("b", {}, `${plural(state.answers, "answer")} · ${count(state.found_wrong)} wrong · ${promised}`), make("span", {}, state.next_gain));
   $("next-gain").textContent = state.next_gain;
   $("learn").hidden = !state.can_learn;
   $("learn").disabled = state.learning !== null || state.answers === 0;
   $("learn-progress").hidden = state.learning === null;
   if (state.learning?.share) $("learn-progress").value = state.learning.share;
   else $("learn-progress").removeAttribute("value");
-  clearTimeout(refresh);
-  if (state.learning || state.is_behind) refresh = setTimeout(refreshState, 500);
+  if (!refresh && (state.learning || state.is_behind)) refresh = setTimeout(refreshState, 500);
   $("learn-note").textContent = state.learning?.text ?? state.learned ?? "";
   $("recent").replaceChildren(...state.recent.map((entry) => {
     const choice = make("select", {}, ...["right", "wrong", "unsure"].map((value) => make("option", { value, selected: value === entry.answer }, value)));
@@ -52,6 +52,7 @@ export function showState(state) {
 }
 
 async function refreshState() {
+  refresh = 0;
   try { showState((await ask("/api/state")).state); } catch (error) { console.warn(error); refresh = setTimeout(refreshState, 2000); }
 }
 

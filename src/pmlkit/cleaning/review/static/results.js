@@ -16,7 +16,7 @@ function showLines(id, lines, none, actions) {
   $(`n-${id}`).textContent = lines.length ? count(lines.length) : "";
   $(id).replaceChildren(...(lines.length ? lines.map((line) => make("li", {},
     make("span", { className: "what" }, make("b", {}, line.label), ` ${line.name}`, make("small", {}, line.answers ? ` ${line.answers}` : "")),
-    ...actions(line, `${line.label} of ${line.name}`))) : [make("li", { className: "note" }, none)]));
+    make("span", { className: "acts" }, ...actions(line, `${line.label} of ${line.name}`)))) : [make("li", { className: "note" }, none)]));
 }
 
 export async function showResults() {
@@ -30,7 +30,7 @@ export async function showResults() {
     button.addEventListener("click", () => { document.querySelector("nav button[data-view=cards]").click(); once(async () => { showCard(await ask(`/api/card?${new URLSearchParams(cell(line))}`)); $("question").focus(); }); });
     return button;
   };
-  const settle = (line, name) => [look(line, name), ...["right", "wrong"].map((answer) => act(answer, name, answer, () => send("/api/settle", { ...cell(line), answer })))];
+  const settle = (line, name) => [look(line, name), ...[["Right", "right"], ["Wrong", "wrong"]].map(([text, answer]) => act(text, name, answer, () => send("/api/settle", { ...cell(line), answer })))];
   showLines("flagged", results.flagged, "None. Flag a question with f to come back to it here.",
     (line, name) => [...settle(line, name), act("Unflag", name, "quiet", () => send("/api/flag", cell(line)))]);
   showLines("disagreements", results.disagreements, "None: all answers to the same question agree.", settle);
@@ -41,13 +41,14 @@ export async function showResults() {
   $("names").replaceChildren(...(results.names.length ? results.names.map(({ one, other, why, into, is_apart }) => {
     const from = into === other ? one : other;
     const told = into ? [make("b", {}, from), " is written as ", make("b", {}, into)] : [make("b", {}, one), " and ", make("b", {}, other)];
-    const item = make("li", {}, make("span", { className: "what" }, ...told, make("small", {}, is_apart ? " kept apart" : ` ${why}`)));
-    if (into) item.append(act("Take back", from, "quiet", () => send("/api/merge", { label: from, into, answer: null })));
-    else if (is_apart) item.append(act("Take back", `${one} and ${other}`, "quiet", async () => {
+    const acts = make("span", { className: "acts" });
+    const item = make("li", {}, make("span", { className: "what" }, ...told, make("small", {}, is_apart ? " kept apart" : ` ${why}`)), acts);
+    if (into) acts.append(act("Take back", from, "quiet", () => send("/api/merge", { label: from, into, answer: null })));
+    else if (is_apart) acts.append(act("Take back", `${one} and ${other}`, "quiet", async () => {
       for (const [label, last] of [[one, other], [other, one]]) await send("/api/merge", { label, into: last, answer: null });
     }));
     else {
-      item.append(...[[other, one], [one, other]].map(([label, last]) => act(`Call both ${last}`, `${one} and ${other}`, "quiet", () => send("/api/merge", { label, into: last, answer: "right" }))),
+      acts.append(...[[other, one], [one, other]].map(([label, last]) => act(`Call both ${last}`, `${one} and ${other}`, "quiet", () => send("/api/merge", { label, into: last, answer: "right" }))),
         act("Keep apart", `${one} and ${other}`, "quiet", () => send("/api/merge", { label: one, into: other, answer: "wrong" })));
     }
     return item;

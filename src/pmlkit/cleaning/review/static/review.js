@@ -2,7 +2,7 @@
 
 import { answerCard, flag, nextCard, toggle, undo } from "./card.js";
 import { $, count, make } from "./dom.js";
-import { showGrid, showMissing, wireLists } from "./lists.js";
+import { answerMissing, showGrid, showMissing, wireLists } from "./lists.js";
 import { learn, showState } from "./panel.js";
 import { ask, key, once } from "./requests.js";
 import { showResults } from "./results.js";
@@ -22,7 +22,9 @@ function keyPressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || $("help").open) return;
   if (event.key === "Escape" && !$("view-cards").hidden) { $("question").focus({ preventScroll: true }); return; }
   if (event.key === "?") { event.preventDefault(); $("help").showModal(); return; }
-  if ($("view-cards").hidden || event.target.closest("input, select, textarea")) return;
+  if (event.target.closest("input, select, textarea")) return;
+  if (!$("view-missing").hidden && ["a", "x", "Backspace"].includes(event.key)) { event.preventDefault(); answerMissing(event.key); }
+  if ($("view-cards").hidden) return;
   if (event.key === " " && event.target.closest("button, a")) return;
   const action = {
     a: () => answerCard("right"), x: () => answerCard("wrong"), " ": () => answerCard("unsure"), Backspace: undo, f: flag,
@@ -52,7 +54,8 @@ async function start() {
   $("filters").addEventListener("reset", () => later(nextCard));
   wireLists(later);
 
-  const { labels, state } = await ask("/api/start");
+  const { labels, room, state } = await ask("/api/start");
+  if (room) document.body.classList.add(room);
   showState(state);
   for (const select of [$("filter-label"), $("label-choice")]) {
     select.append(...labels.map(({ label, candidates }) => make("option", { value: label }, `${label} (${count(candidates)})`)));
