@@ -27,8 +27,9 @@ class Command:
         self.port = self.address.partition("/?")[0].rpartition(":")[2]
 
     def end(self, number=signal.SIGINT):
-        self.process.send_signal(number)
-        self.process.communicate()
+        with self.process:
+            self.process.send_signal(number)
+            self.process.communicate()
 
 
 def said_by_the_truth(page, truth):
