@@ -11,12 +11,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import IntArray
+from pmlkit._words import FIVE, MetricInfo
 from pmlkit.bench.formatting import count
-from pmlkit.bench.results import Results, collect
 from pmlkit.bench.statistics import PairedTests
-from pmlkit.bench.summary import compare
+from pmlkit.bench.summary import Results, collect, compare
 
 LFC = "PML-LFC"
 RIVALS = ("RankSVM", "ML-KNN", "PML-LRS", "fPML", "DRAMA", "PARTICLE-VLS")
