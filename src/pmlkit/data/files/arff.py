@@ -105,7 +105,8 @@ class ArffFile(TableFile):
         values = dict(sparse_cells(number, line))
         beyond = next((j for j in values if j >= len(self.columns)), None)
         if beyond is not None:
-            raise DataError(f"line {number} has the index {beyond}, but there are only {len(self.columns)} attributes.")
+            message = f"line {number} has the index {beyond}, but there are only {len(self.columns)} attributes."
+            raise DataError(message, line=number)
         return values
 
     def write(self, stream: BinaryIO, edits: Edits) -> None:

@@ -110,7 +110,8 @@ def _read_attribute(text: str, number: int) -> Attribute:
     if kind is None:
         raise DataError(
             f"line {number} gives attribute {name!r} the type {excerpt(declared)}; known are numeric, real, integer, "
-            "string, date and lists {a, b}."
+            "string, date and lists {a, b}.",
+            line=number,
         )
     return Attribute(name, spelled, kind)
 
