@@ -24,15 +24,7 @@ _held: ContextVar[_Held | None] = ContextVar("_held", default=None)
 
 
 def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """Return the path, or say why no file can be put there; long work asks first.
-
-    Parameters
-    ----------
-    path : path
-        Where a file is to be written.
-    force : bool, default=False
-        Whether a file that is there may be replaced.
-    """
+    """Return the path, or raise if no file can be written there; `force`: whether one that is there may be replaced."""
     target = Path(path)
     try:
         target.resolve()
@@ -55,7 +47,7 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Let all files that `replacing` writes inside take their places at the end, or none of them."""
+    """Put all files that `replacing` writes inside in place at the end, or none of them."""
     held: _Held = []
     token = _held.set(held)
     try:
@@ -93,13 +85,9 @@ def interrupts_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a file beside `path` that takes its place if all goes well and vanishes if not.
+    """Yield a temporary file that replaces `path` on success and is removed on failure.
 
-    Parameters
-    ----------
-    path : path
-        Where the file is to be; what is there is replaced. A link keeps pointing to the file. Inside `together`
-        the file takes its place when that ends.
+    A link keeps pointing to the file. Inside `together`, `path` is replaced when that ends.
     """
     target = Path(path).resolve()
     _remove_abandoned(target.parent)

@@ -49,13 +49,7 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
 
 
 def printable(text: object) -> str:
-    r"""Return a text that cannot steer the terminal: one line, without control characters.
-
-    Parameters
-    ----------
-    text : object
-        Whatever came from a file or a library.
-    """
+    """Return a text that cannot control the terminal: one line, without control characters."""
     words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
     return " ".join(words.split())
 

@@ -102,10 +102,8 @@ def run_demo(
 ) -> Demo:
     """Learn the digit strips from confusable candidates with four methods, evaluate them, and audit the labels.
 
-    - `n_rows`: number of strips; four fifths are for training, and share no scan with the others.
-    - `n_suspects`: number of suspicious labels to list.
-    - `random_state`: seed of the data and of the methods.
-    - `on_stage`: called with the name of each of the `N_STAGES` stages when it starts.
+    Four fifths of the rows are for training, and share no scan with the others. `on_stage` is called with the name of
+    each of the `N_STAGES` stages when it starts.
     """
     on_stage("pasting digits into strips")
     data = load_digit_strips(n_rows, random_state=random_state)

@@ -47,12 +47,9 @@ class Problem:
 
 
 def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
-    """Split the rows and add the candidates of the training rows.
+    """Split the rows and add the candidates of the training rows: the data set's own, or noise added to the truth.
 
-    - `noise` ({"own", "uniform", "correlated", "confusable"}): the data set's own candidates, or the kind of noise
-      added to the truth.
-    - `ratio`: false candidates per true label; None for ``own``.
-    - `seed`: seed of the cell, from which those of split and noise are derived.
+    The seeds of split and noise are derived from `seed`, that of the cell.
     """
     if DIGIT_STRIPS not in json.loads(source.recipe) and load_source(source.recipe)[1] != source.fingerprint:
         raise DataError("The file of the data set changed while the run was going: run it again.")
@@ -163,16 +160,8 @@ def choose_params(
 ) -> dict[str, Any]:
     """Choose parameters by cross-validation on the training rows, scored on the candidates of the held-out rows.
 
-    - `model`: unfitted; it is not changed.
-    - `grid`: values of each parameter.
-    - `X`, `Y`: the truth is not used.
-    - `tune`: number of folds, and the metric.
-    - `random_state`: seed of the folds.
-    - Returns: best combination, the first one of equals.
-
-    Notes
-    -----
-    A combination that raises is left out; if all do, the last error is raised.
+    Returns the best combination of the grid, the first one of equals. One that raises is left out; if all do, the last
+    error is raised.
     """
     folds = list(StratifiedLabelKFold(tune.folds, random_state=random_state).split(X, Y))
     score = scorers[tune.metric]

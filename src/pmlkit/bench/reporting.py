@@ -121,11 +121,7 @@ def _commands(store: str | os.PathLike[str]) -> list[str]:
 
 
 def render_report(summary: Summary, *, title: str = "Benchmark report", commands: Sequence[str] = ()) -> str:
-    """Return the report of a summary as one HTML page.
-
-    `summary`: see :func:`pmlkit.bench.summary.summarize`. `commands`: commands that run the benchmark again. Returns:
-    styles, charts and script are inline; all text from data is escaped.
-    """
+    """Return the report of a summary as one HTML page, with the `commands` that run the benchmark again."""
     return render("report.html", title=title, commands=list(commands), **report_parts(summary))
 
 

@@ -64,9 +64,8 @@ class Outcome:
 class Sandbox:
     """Run tasks in a fork of this process.
 
-    - `prepare`: called in the fork with a task, which must be picklable. Returns a callable without arguments that does
-      the work and returns a dict that JSON can hold. Only that callable counts against the budget. What `prepare`
-      caches serves later tasks.
+    `prepare` is called in the fork with a task, which must be picklable, and returns the work: a callable that returns
+    a dict for JSON. Only the work counts against the budget. What `prepare` caches serves later tasks.
     """
 
     def __init__(self, prepare: Callable[[Any], Work]) -> None:

@@ -153,8 +153,9 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     Returns
     -------
     cells : DataFrame
-        One row per cell, in the order of the plan, with the columns `COLUMNS`. `status` is ``done`` or ``failed``; a
-        failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is ``own``.
+        One row per cell, in the order of the plan, with the columns `pmlkit.bench.store_reader.COLUMNS`. `status` is
+        ``done`` or ``failed``; a failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is
+        ``own``.
 
     Examples
     --------

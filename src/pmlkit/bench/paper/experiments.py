@@ -91,13 +91,7 @@ class Experiments:
         return dict(zip(zip(first["data"], first["label"], strict=True), seconds, strict=True))
 
     def tables(self, cells: pd.DataFrame) -> list[Plan]:
-        """Return the plans of tables 2 and 3 for the methods whose first repeat succeeded.
-
-        Parameters
-        ----------
-        cells : DataFrame
-            Results of `first_repeat`.
-        """
+        """Return the plans of tables 2 and 3 for the methods whose first repeat, in `cells`, succeeded."""
         seconds = self.seconds(cells)
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for entry in self.data:

@@ -274,11 +274,7 @@ def _share_verdict(ours: Sequence[int], theirs: Sequence[int], is_doubtful: bool
 
 
 def compare_sizes(found: dict[str, dict[str, float]]) -> list[SizeFigure]:
-    """Compare table 1 with what the data files have.
-
-    `found`: ``n_rows``, ``n_features``, ``n_labels``, ``true_labels_per_row``, ``false_candidates``; data sets that are
-    absent are left out.
-    """
+    """Compare table 1 with what the data files have, by data set and column of the table."""
     printed = table(1).set_index("data")
     figures = []
     for data, facts in found.items():

@@ -33,19 +33,7 @@ _DEFLATE_LIMIT = 1040  # deflate cannot compress more than about 1032 to 1
 
 
 def read_npz(source: Source) -> PMLDataset:
-    """Read an npz file.
-
-    Parameters
-    ----------
-    source : Source
-        The open file.
-
-    Returns
-    -------
-    dataset : PMLDataset
-        ``Y`` of the file is the truth and ``Y_candidate`` the candidates; a file without the latter is
-        noise-free, so candidates and truth are then the same.
-    """
+    """Read an npz file; without ``Y_candidate`` it is noise-free, so that candidates and truth are the same."""
     arrays = NpzArrays(source.stream, source.max_bytes)
     target, candidates = arrays.matrix("Y"), arrays.matrix("Y_candidate")
     if target is None:

@@ -113,24 +113,9 @@ def read_images(
 def read_picture(
     folder: str | os.PathLike[str], name: object, row: int, side: int, *, max_bytes: float | None = None
 ) -> tuple[bytes, str]:
-    """Return a picture for a browser: made anew from its pixels, so that nothing else in the file gets there.
+    """Return a picture, at most `side` pixels wide and high, as a file for a browser, and its media type.
 
-    Parameters
-    ----------
-    folder : path
-    name : object
-        Of a file in it, see `read_images`.
-    row : int
-        Of the table; for messages.
-    side : int
-        At most this many pixels wide and high.
-    max_bytes : int, optional
-        How much memory the pixels may take.
-
-    Returns
-    -------
-    data : bytes
-    media_type : {"image/png", "image/jpeg"}
+    It is encoded again from its pixels, so that nothing else in the file reaches the browser. See `read_images`.
     """
     stream = io.BytesIO()
     with _named_picture(Path(folder), name, row, max_bytes) as opened:
