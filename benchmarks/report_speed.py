@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pmlkit._metric_info import METRICS
+from pmlkit._words import METRICS
 from pmlkit.bench import Plan, load_cells
 from pmlkit.bench.cells import expand
 from pmlkit.bench.formatting import latex_tables
 from pmlkit.bench.reporting import render_report
-from pmlkit.bench.results import means_csv
 from pmlkit.bench.sandbox import Outcome
 from pmlkit.bench.store import Store
-from pmlkit.bench.summary import summarize
+from pmlkit.bench.summary import means_csv, summarize
 
 N_SETS, RATIOS, N_VARIANTS, REPEATS = 20, (0.1, 0.5, 1.0, 2.0, 4.0), 20, 50
 

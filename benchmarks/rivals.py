@@ -34,8 +34,7 @@ import _rivals_real
 from _common import side_by_side
 from pmlkit.methods import all_methods
 from pmlkit.methods.drama.label_manifold import manifold_confidence
-from pmlkit.numerics.neighbors import nearest
-from pmlkit.numerics.reconstruction import reconstruction_graph
+from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 from pmlkit.numerics.scaling import scaled
 
 STAGE_ONE = "DRAMA, confidences"

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from pmlkit._metric_info import METRICS
+from pmlkit._words import METRICS
 
 METHODS = {"good": 0.8, "fair": 0.7, "poor": 0.5}
 CASES = (("scene", "uniform", 0.1), ("scene", "uniform", 0.5), ("scene", "uniform", 1.0), ("yeast", "own", np.nan))

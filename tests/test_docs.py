@@ -121,7 +121,7 @@ def test_every_public_object_is_in_the_reference():
 def test_the_first_change_of_the_contributing_guide_works():
     text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
     test, function = [textwrap.dedent(block) for block in re.findall(r" {3}```python\n(.*?) {3}```", text, re.DOTALL)]
-    names = {**vars(pmlkit.metrics._sets), "np": np, "sklearn": sklearn, "pytest": pytest}
+    names = {**vars(pmlkit.metrics._evaluate), "np": np, "sklearn": sklearn, "pytest": pytest}
     exec(compile(function + test, "CONTRIBUTING", "exec"), names)
     names["test_subset_accuracy_equals_scikit_learn"]()
     assert names["subset_accuracy"]([[1, 0], [0, 1]], [[1, 1], [0, 1]]) == 0.5

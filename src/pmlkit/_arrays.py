@@ -11,18 +11,6 @@ from scipy import sparse
 from pmlkit._typing import CSR, BoolArray, Features, IntArray
 from pmlkit.exceptions import DataError
 
-__all__ = [
-    "as_csr",
-    "freeze",
-    "freeze_csr",
-    "is_table",
-    "moderate",
-    "move_columns",
-    "row_hash",
-    "row_of_cells",
-    "without_cells",
-]
-
 _LARGEST, _SMALLEST = 1e30, 1e-100
 _HASHED_CELLS = 2**20  # at a time
 
@@ -32,15 +20,6 @@ def as_csr(matrix: Any) -> CSR:
 
     Sorted indices, no cell twice; half the memory, and liblinear accepts no others. The input is
     never changed, and nothing is copied that need not be.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit._arrays import as_csr
-    >>> parts = np.ones(1), np.zeros(1, dtype=np.int64), np.array([0, 1], dtype=np.int64)
-    >>> as_csr(sparse.csr_matrix(parts, shape=(1, 1))).indices.dtype
-    dtype('int32')
     """
     csr = sparse.csr_array(matrix)
     if not csr.has_canonical_format:
@@ -75,29 +54,12 @@ def freeze_csr(matrix: CSR) -> CSR:
 
 
 def row_of_cells(matrix: CSR) -> IntArray:
-    """Return the row of each stored cell of a CSR array, aligned with ``matrix.data``.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from pmlkit._arrays import row_of_cells
-    >>> row_of_cells(sparse.csr_array([[1, 1, 0], [0, 0, 0], [0, 0, 1]])).tolist()
-    [0, 0, 2]
-    """
+    """Return the row of each stored cell of a CSR array, aligned with ``matrix.data``."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def without_cells(matrix: CSR, removed: BoolArray) -> CSR:
-    """Return an indicator without some of its stored cells, as a CSR array of uint8.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit._arrays import without_cells
-    >>> without_cells(sparse.csr_array([[1, 1], [0, 1]]), np.array([True, False, False])).toarray().tolist()
-    [[0, 1], [0, 1]]
-    """
+    """Return an indicator without some of its stored cells, as a CSR array of uint8."""
     parts = (~removed).astype(np.uint8), matrix.indices.copy(), matrix.indptr.copy()
     kept = sparse.csr_array(parts, shape=matrix.shape)
     kept.eliminate_zeros()
@@ -137,19 +99,7 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def moderate(X: Features) -> Features:
-    """Return features whose products stay finite: refuse what is larger than 1e30, take what is below 1e-100 for zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit._arrays import moderate
-    >>> moderate(np.array([[1.0, 5e-324]])).tolist()
-    [[1.0, 0.0]]
-    >>> moderate(np.array([[1.0, 1e300]]))
-    Traceback (most recent call last):
-        ...
-    pmlkit.exceptions.DataError: X holds 1e+300 in row 0, column 1: numbers beyond 1e+30 overflow ...
-    """
+    """Return features whose products stay finite: values above 1e30 are refused, those below 1e-100 become zero."""
     is_sparse = sparse.issparse(X)
     values: NDArray[Any] = X.data if is_sparse else X
     if not values.size:
@@ -182,14 +132,6 @@ def move_columns(Y: CSR, target: Sequence[int], n_columns: int) -> CSR:
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether `X` is a `pmlkit.Table` or a `PMLDataset`: features together with labels and their names.
-
-    Examples
-    --------
-    >>> from pmlkit._arrays import is_table
-    >>> from pmlkit.data import PMLDataset
-    >>> is_table(PMLDataset([[1.0]], [[1]])), is_table([[1.0]])
-    (True, False)
-    """
+    """Return whether `X` is a `pmlkit.Table` or a `PMLDataset`: features together with labels and their names."""
     # Asked of the class: a DataFrame has an attribute for each of its columns.
     return all(hasattr(type(X), name) for name in ("X", "Y", "label_names"))

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["check_target", "interrupts_held", "replacing", "together"]
-
 # Files that are written but not yet in their places: (where it is, where it belongs, what the user calls it).
 _Held = list[tuple[Path, Path, str]]
 _TEMPORARY = re.compile(r"\..+\.(?P<machine>[0-9a-f]{8})-(?P<process>[1-9][0-9]{0,9})-[0-9a-f]{8}\.part", re.DOTALL)
@@ -26,28 +24,7 @@ _held: ContextVar[_Held | None] = ContextVar("_held", default=None)
 
 
 def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """Return the path, or say why no file can be put there; long work asks first.
-
-    Parameters
-    ----------
-    path : path
-        Where a file is to be written.
-    force : bool, default=False
-        Whether a file that is there may be replaced.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit._files import check_target
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = pathlib.Path(folder, "model.skops")
-    ...     check_target(target) == target
-    True
-    >>> check_target("no/such/folder/model.skops")
-    Traceback (most recent call last):
-        ...
-    pmlkit.exceptions.DataError: There is no folder 'no/such/folder': make it first, or choose another.
-    """
+    """Return the path, or raise if no file can be written there; `force`: whether one that is there may be replaced."""
     target = Path(path)
     try:
         target.resolve()
@@ -70,20 +47,7 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False) -> Path:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Let all files that `replacing` writes inside take their places at the end, or none of them.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit._files import replacing, together
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with together():
-    ...         with replacing(pathlib.Path(folder, "a.txt")) as stream:
-    ...             _ = stream.write(b"first")
-    ...         before = pathlib.Path(folder, "a.txt").exists()
-    ...     before, pathlib.Path(folder, "a.txt").exists()
-    (False, True)
-    """
+    """Put all files that `replacing` writes inside in place at the end, or none of them."""
     held: _Held = []
     token = _held.set(held)
     try:
@@ -121,23 +85,9 @@ def interrupts_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a file beside `path` that takes its place if all goes well and vanishes if not.
+    """Yield a temporary file that replaces `path` on success and is removed on failure.
 
-    Parameters
-    ----------
-    path : path
-        Where the file is to be; what is there is replaced. A link keeps pointing to the file. Inside `together`
-        the file takes its place when that ends.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit._files import replacing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(pathlib.Path(folder, "note.txt")) as stream:
-    ...         _ = stream.write(b"all of it")
-    ...     pathlib.Path(folder, "note.txt").read_bytes()
-    b'all of it'
+    A link keeps pointing to the file. Inside `together`, `path` is replaced when that ends.
     """
     target = Path(path).resolve()
     _remove_abandoned(target.parent)

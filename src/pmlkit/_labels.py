@@ -18,18 +18,6 @@ from pmlkit._typing import CSR, BoolArray
 from pmlkit._validation import MAX_COLUMNS, is_frame, number_table
 from pmlkit.exceptions import DataError
 
-__all__ = [
-    "LabelFormat",
-    "Labels",
-    "as_indicator",
-    "column_names",
-    "in_format",
-    "label_format",
-    "names_per_row",
-    "ranked_names",
-    "read_labels",
-]
-
 _PLAIN_TYPES = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"}
 _ROW_TYPES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _SEPARATORS = (";", "|", ",", " ")
@@ -119,13 +107,6 @@ def in_format(label_sets: BoolArray | CSR, form: LabelFormat, names: Any, *, lik
     """Return label sets in the format of the labels that were given.
 
     `like`: where a pandas index is taken from.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit._labels import LabelFormat, in_format
-    >>> in_format(np.array([[True, True], [False, True]]), LabelFormat("list", "tuple"), ["sea", "sun"])
-    [('sea', 'sun'), ('sun',)]
     """
     index = getattr(like, "index", None) if form.container.startswith("pandas") else None
     if form.has_names_per_row:

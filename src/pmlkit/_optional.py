@@ -5,8 +5,6 @@ from typing import Any
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["MissingDependencyError", "optional_import"]
-
 # Package: (the extra of pmlkit that installs it, its name on the package index, what needs it).
 _EXTRAS = {
     "pyarrow": ("parquet", "pyarrow", "Parquet files need"),

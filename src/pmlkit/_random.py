@@ -4,20 +4,12 @@ import numpy as np
 
 from pmlkit._typing import RandomState
 
-__all__ = ["generator"]
-
 
 def generator(random_state: RandomState) -> np.random.Generator:
     """Return a numpy Generator for any of scikit-learn's kinds of `random_state`.
 
     `random_state`: an int gives the same numbers every time; a Generator is used as it is; a RandomState is asked once
     for a seed; None gives fresh numbers.
-
-    Examples
-    --------
-    >>> from pmlkit._random import generator
-    >>> int(generator(0).integers(100)) == int(generator(0).integers(100))
-    True
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))

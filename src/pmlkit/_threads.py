@@ -10,8 +10,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "one_of_each_warning"]
-
 
 class _ProcessLimit:
     """A limit of one thread for the whole process: the first fit sets it, the last one that ends lifts it."""
@@ -65,14 +63,6 @@ def one_blas_thread(*, when: bool = True) -> Iterator[None]:
 
     Several threads would spend their time waiting for each other there. Fits in different threads may overlap: the
     limit is lifted when the last of them ends.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit._threads import one_blas_thread
-    >>> with one_blas_thread():
-    ...     np.eye(2) @ np.ones(2)
-    array([1., 1.])
     """
     if not when:
         yield

@@ -11,8 +11,6 @@ from pmlkit._arrays import freeze
 from pmlkit._typing import CSR
 from pmlkit.exceptions import DataError
 
-__all__ = ["MAX_COLUMNS", "Media", "as_ids", "as_media", "as_names", "frame_names", "is_frame", "number_table"]
-
 Media: TypeAlias = NDArray[np.uint8] | tuple[str, ...]
 """Images of shape (n_samples, h, w) or (n_samples, h, w, 3), or one text (or address) per row."""
 
@@ -21,7 +19,7 @@ MAX_COLUMNS = 2**31 - 1
 
 
 def is_frame(table: Any) -> bool:
-    """Tell whether a table is a DataFrame (pandas or polars)."""
+    """Return whether a table is a DataFrame (pandas or polars)."""
     return hasattr(table, "columns") and hasattr(table, "to_numpy")
 
 
@@ -34,12 +32,6 @@ def number_table(table: Any, what: str, *, allow_sparse: bool = True) -> Any:
     """Return a table of real numbers as a 2-D array or a canonical CSR array without stored zeros.
 
     The input is never changed, and the dtype is kept. NaN and infinite values are the caller's to judge.
-
-    Examples
-    --------
-    >>> from pmlkit._validation import number_table
-    >>> number_table([[1, 0], [0, 1]], "Y").shape
-    (2, 2)
     """
     if sparse.issparse(table):
         if not allow_sparse:

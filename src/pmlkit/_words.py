@@ -1,12 +1,11 @@
-"""Words that people type and read: which one was meant, one or many, and nothing but text."""
+"""Words that people type and read: which one was meant, one or many, names of metrics, and nothing but text."""
 
 import difflib
 import html
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-__all__ = ["counted", "did_you_mean", "fact_table", "grid", "guarded", "letters", "printable", "shortened", "unguarded"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -37,20 +36,20 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length] + "…"
 
 
+def excerpt(text: str, width: int = 60) -> str:
+    """Return the start of a text, quoted, for an error message."""
+    return repr(text if len(text) <= width else text[:width] + "...")
+
+
+def listing(names: Iterable[object], limit: int = 12) -> str:
+    """Return the first names in quotes, long ones cut, and how many more there are."""
+    items = list(names)
+    shown = ", ".join(excerpt(str(name)) for name in items[:limit])
+    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
+
+
 def printable(text: object) -> str:
-    r"""Return a text that cannot steer the terminal: one line, without control characters.
-
-    Parameters
-    ----------
-    text : object
-        Whatever came from a file or a library.
-
-    Examples
-    --------
-    >>> from pmlkit._words import printable
-    >>> printable("a\n b\x1b[31m[red]")
-    'a b[31m[red]'
-    """
+    """Return a text that cannot control the terminal: one line, without control characters."""
     words = "".join(" " if char.isspace() else char if char.isprintable() else "" for char in str(text))
     return " ".join(words.split())
 
@@ -60,14 +59,7 @@ _TEXT = ' style="text-align: left"'
 
 
 def fact_table(caption: str, facts: Iterable[tuple[str, str]]) -> str:
-    """Return a table of names and texts; everything is escaped.
-
-    Examples
-    --------
-    >>> from pmlkit._words import fact_table
-    >>> "a &amp; b" in fact_table("a & b", [("rows", "<3")])
-    True
-    """
+    """Return a table of names and texts; everything is escaped."""
     return _table(
         caption, "", "".join(_cell("th", key, _LEFT) + _cell("td", text) + "</tr><tr>" for key, text in facts)
     )
@@ -107,3 +99,44 @@ def guarded(cell: Any) -> Any:
 def unguarded(text: str) -> str:
     """Undo `guarded`."""
     return text[1:] if _GUARDED.match(text) else text
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """Description of a metric.
+
+    `key`: column of the results. `name`: name in a sentence. `short`: name as the header of a narrow column.
+    """
+
+    key: str
+    name: str
+    short: str
+    lower_is_better: bool = False
+
+    @property
+    def arrow(self) -> str:
+        """Down for losses, up otherwise."""
+        return "↓" if self.lower_is_better else "↑"
+
+
+FIVE = (
+    MetricInfo("hamming_loss", "Hamming loss", "Hamming", lower_is_better=True),
+    MetricInfo("ranking_loss", "ranking loss", "ranking", lower_is_better=True),
+    MetricInfo("one_error", "one-error", "one-error", lower_is_better=True),
+    MetricInfo("coverage", "coverage", "coverage", lower_is_better=True),
+    MetricInfo("average_precision", "average precision", "precision"),
+)
+"""The five metrics that papers on partial multi-label learning report."""
+
+F1 = (MetricInfo("micro_f1", "micro F1", "micro F1"), MetricInfo("macro_f1", "macro F1", "macro F1"))
+
+CLEANING = (
+    MetricInfo("cleaning_auc", "cleaning AUC", "AUC"),
+    MetricInfo("cleaning_average_precision", "cleaning precision", "precision"),
+)
+"""Metrics of how well false candidates are found."""
+
+PRECISION_AT = MetricInfo("precision_at", "share of wrong labels in the least confident tenth", "wrong in first tenth")
+
+METRICS = (*FIVE, *F1, *CLEANING)
+"""All metrics of a benchmark cell, in table order."""

@@ -1,7 +1,8 @@
 """Demo on embedded data: learn from candidate labels, find the false ones, ask a person, and evaluate all of it."""
 
+import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,13 @@ import numpy as np
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import RandomState
+from pmlkit.bench.reporting import render
 from pmlkit.cleaning import CleaningResult, clean
+from pmlkit.cleaning.report import png
 from pmlkit.data import PMLDataset, load_digit_strips
 from pmlkit.methods import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning
-
-__all__ = ["N_STAGES", "Demo", "DemoAudit", "DemoMethod", "Suspect", "ask_the_truth", "least_confident", "run_demo"]
 
 N_STAGES = 7  # the data, four methods, cleaning and the audit
 N_ANSWERS = 200
@@ -101,10 +102,8 @@ def run_demo(
 ) -> Demo:
     """Learn the digit strips from confusable candidates with four methods, evaluate them, and audit the labels.
 
-    - `n_rows`: number of strips; four fifths are for training, and share no scan with the others.
-    - `n_suspects`: number of suspicious labels to list.
-    - `random_state`: seed of the data and of the methods.
-    - `on_stage`: called with the name of each of the `N_STAGES` stages when it starts.
+    Four fifths of the rows are for training, and share no scan with the others. `on_stage` is called with the name of
+    each of the `N_STAGES` stages when it starts.
     """
     on_stage("pasting digits into strips")
     data = load_digit_strips(n_rows, random_state=random_state)
@@ -133,15 +132,6 @@ def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_
     """Answer the questions of an audit from the truth, and compare its promise with it.
 
     `result`: of the training rows; it never sees the truth. `train`: the rows, with their truth.
-
-    Examples
-    --------
-    >>> from pmlkit.cleaning import clean
-    >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.demo import ask_the_truth
-    >>> strips = load_digit_strips(200)
-    >>> ask_the_truth(clean(strips.X, strips.Y), strips, n_answers=20).n_answers
-    20
     """
     truth = (train.Y if train.truth is None else train.truth).toarray().astype(bool)
     is_false = ~truth[result.rows, result.Y.indices]
@@ -177,3 +167,27 @@ def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple
         Suspect(int(row), int(label), float(value), not truth[row, label])
         for row, label, value in zip(rows[chosen], confidence.indices[chosen], confidence.data[chosen], strict=True)
     )
+
+
+_MARGIN = 1  # blank pixels around an image
+
+
+def contact_sheet(data: PMLDataset, suspects: Sequence[Suspect], *, title: str) -> str:
+    """Return a self-contained HTML page with the image of every suspect.
+
+    `data`: with images as media, and the truth. `suspects`: labels to show, in this order.
+    """
+    margins = ((0, 0), (_MARGIN, _MARGIN), (_MARGIN, _MARGIN))
+    images = np.pad(np.asarray(data.media), margins, constant_values=255)
+    cards = [
+        {
+            "row": suspect.row,
+            "label": data.label_names[suspect.label],
+            "labels": [data.label_names[k] for k in data.Y[[suspect.row]].indices],
+            "confidence": suspect.confidence,
+            "is_wrong": suspect.is_wrong,
+            "image": "data:image/png;base64," + base64.b64encode(png(images[suspect.row])).decode("ascii"),
+        }
+        for suspect in suspects
+    ]
+    return render("contact_sheet.html", title=title, cards=cards)

@@ -33,13 +33,7 @@ class _Message(Exception):
         super().__init__(self.sentence())
 
     def sentence(self, spell: Callable[[str, str | None], str] = _keyword) -> str:
-        """Return the whole text.
-
-        Parameters
-        ----------
-        spell : callable, optional
-            From an option and its value (or None) to what the reader types; by default a keyword argument.
-        """
+        """Return the whole text; `spell` makes what the reader types of an option and its value (or None)."""
         start = f"{self.path}: " if self.path else ""
         end = f" Pass {spell(self.option, self.value)}{self.remedy}." if self.option else ""
         return f"{start}{self.message}{end}"

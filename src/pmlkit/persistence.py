@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is a model that `save` wrote; its content is not checked.
+    """Return whether a file is a model that `save` wrote; its content is not checked.
 
     Examples
     --------

@@ -15,10 +15,10 @@ from scipy import sparse
 from pmlkit._files import check_target, replacing
 from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, FloatArray
-from pmlkit._words import guarded
+from pmlkit._words import guarded, listing
 from pmlkit.blocks import Executor
 from pmlkit.data import PMLDataset, Table, TableFiles
-from pmlkit.data.files.base import Names, listing
+from pmlkit.data.files.base import Names
 from pmlkit.exceptions import DataError
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate
@@ -30,13 +30,9 @@ _BLOCK_ROWS = 2**14
 
 @dataclass(frozen=True)
 class Written:
-    """How many rows `write_predictions` wrote, how many labels they got, and how many rows got none.
+    """How many rows were written, how many labels they got, and how many rows got none.
 
-    Examples
-    --------
-    >>> from pmlkit.predictions import Written
-    >>> Written(n_rows=10, n_labels=14, n_empty=1).n_empty
-    1
+    It is made by `write_predictions`, whose example shows it.
     """
 
     n_rows: int
@@ -125,7 +121,8 @@ def write_predictions(
             start, n_rows = n_rows, n_rows + answer.shape[0]
             called = range(start, n_rows) if ids is None else ids[start:n_rows]
             if scores:
-                lines, counts = _score_lines(answer, called), list[int]()
+                rows_of_scores = zip(called, answer.tolist(), strict=True)
+                lines, counts = [[name, *map(repr, row)] for name, row in rows_of_scores], list[int]()
             elif top is not None:
                 lines, counts = _top_lines(names, answer, called, top, threshold)
             else:
@@ -177,10 +174,6 @@ def _label_lines(names: Sequence[str], sets: CSR, called: Sequence[Any], sep: st
     return lines, np.diff(sets.indptr).tolist()
 
 
-def _score_lines(scores: FloatArray, called: Sequence[Any]) -> list[list[Any]]:
-    return [[name, *map(repr, row)] for name, row in zip(called, scores.tolist(), strict=True)]
-
-
 def _top_lines(
     names: Sequence[str], scores: FloatArray, called: Sequence[Any], k: int, threshold: float | None
 ) -> tuple[list[list[Any]], list[int]]:
@@ -197,16 +190,10 @@ def _top_lines(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate_model` found.
+    """Metrics of a model; made by `evaluate_model`, whose example shows them.
 
     `metrics`: those of `pmlkit.metrics.evaluate`. `unknown_labels`: true labels that the model does not know; they
     count as missed.
-
-    Examples
-    --------
-    >>> from pmlkit.predictions import Evaluation
-    >>> Evaluation(metrics={"average_precision": 0.8}, n_rows=10, unknown_labels=("kiwi",)).unknown_labels
-    ('kiwi',)
     """
 
     metrics: dict[str, float]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from pmlkit.bench import Plan, load_cells, run
-from pmlkit.bench.cells import expand, make_problem
-from pmlkit.bench.evaluation import choose_params, run_cell
+from pmlkit.bench.cells import expand
+from pmlkit.bench.evaluation import choose_params, make_problem, run_cell
 from pmlkit.bench.plan_entries import Tune
 from pmlkit.bench.sandbox import Budget
 from pmlkit.data import StratifiedLabelKFold, make_pml

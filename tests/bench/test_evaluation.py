@@ -8,9 +8,8 @@ from sklearn.base import clone
 
 import bench_methods
 from pmlkit.bench import Plan
-from pmlkit.bench.cells import METRICS, expand, make_problem
-from pmlkit.bench.evaluation import _inputs, close_sandbox, run_cell
-from pmlkit.bench.fingerprints import derive_seed
+from pmlkit.bench.cells import METRICS, derive_seed, expand
+from pmlkit.bench.evaluation import _inputs, close_sandbox, make_problem, run_cell
 from pmlkit.bench.sandbox import Budget
 from pmlkit.data import add_noise, load_digit_strips, read, train_test_rows, write
 from pmlkit.methods import PMLLFC

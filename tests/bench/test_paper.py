@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bench_cells import make_cells
-from pmlkit._metric_info import FIVE
+from pmlkit._words import FIVE
 from pmlkit.bench.cells import expand
 from pmlkit.bench.paper.claims import judge_claims
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, embedded_experiments, paper_experiments

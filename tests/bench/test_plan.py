@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmlkit.bench.cells
-from pmlkit.bench import Plan, PlanError, fingerprints, parse_plan, plan_text, read_plan
-from pmlkit.bench.cells import _SHARED_CODE, expand
-from pmlkit.bench.fingerprints import _with_imports, code_fingerprint, git_revision
+from pmlkit.bench import Plan, PlanError, cells, parse_plan, plan_text, read_plan
+from pmlkit.bench.cells import _SHARED_CODE, _with_imports, code_fingerprint, expand, git_revision
 from pmlkit.bench.plan_entries import Tune
 from pmlkit.data import read, write
 from pmlkit.exceptions import DataError
@@ -272,7 +271,7 @@ def test_code_counts_and_comments_do_not(tmp_path, monkeypatch):
         (tmp_path / "method_whose_code_counts.py").write_text(text)
         importlib.invalidate_caches()
         found = code_fingerprint(["method_whose_code_counts"])
-        fingerprints._source.cache_clear()
+        cells._source.cache_clear()
         return found
 
     first = fingerprint(code.replace("NUMBER", "1"))

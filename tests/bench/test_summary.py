@@ -8,10 +8,9 @@ import pytest
 from scipy import stats
 
 from bench_cells import CASES, METHODS, fail, make_cells
-from pmlkit._metric_info import METRICS
-from pmlkit.bench.results import Case, collect, means_csv, method_names
+from pmlkit._words import METRICS
 from pmlkit.bench.statistics import critical_distance, holm, rank_biserial
-from pmlkit.bench.summary import summarize
+from pmlkit.bench.summary import Case, collect, means_csv, method_names, summarize
 
 
 def values(cells, case, method, key):

@@ -7,8 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pmlkit import CandidateLogistic, LabelCleaner, clean
 from pmlkit.data import load_digit_strips
-from pmlkit.testing import pml_checks
-from pmlkit.testing.checks import name_of
+from pmlkit.testing import name_of, pml_checks
 
 NOTHING_TO_JUDGE_BY = "cleaning refuses data in which no label can be judged"
 EXPECTED_FAILURES = {

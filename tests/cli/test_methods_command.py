@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from pmlkit.cli.methods_command import _parameters, _prose
+from pmlkit.cli.model_commands import _parameters, _prose
 from pmlkit.methods import all_methods
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmlkit._metric_info import FIVE
+from pmlkit._words import FIVE
 from pmlkit.cli.output import comparison, emit, number, printable
 from pmlkit.data import PMLDataset, write
 

@@ -6,8 +6,8 @@ from sklearn.metrics import label_ranking_average_precision_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsRegressor
 
-from pmlkit.data.digits import load_digit_strips
 from pmlkit.data.noise import noise_report
+from pmlkit.data.synthetic import load_digit_strips
 
 
 def precision(model, data, fit_on):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse, stats
 
-from pmlkit.data import _draws
+from pmlkit.data import noise
 from pmlkit.data.noise import add_noise, noise_report
 
 KINDS = ["uniform", "correlated", "confusable"]
@@ -137,8 +137,8 @@ def test_correlated_draws_by_co_occurrence():
 @pytest.mark.parametrize("kind_of_X", ["dense", "sparse", "wide"])
 def test_confusable_prefers_labels_that_look_alike(kind_of_X, monkeypatch):
     if kind_of_X == "wide":
-        monkeypatch.setattr(_draws, "_MAX_FEATURES", 6)
-        monkeypatch.setattr(_draws, "_N_COMPONENTS", 5)
+        monkeypatch.setattr(noise, "_MAX_FEATURES", 6)
+        monkeypatch.setattr(noise, "_N_COMPONENTS", 5)
     rng = np.random.default_rng(0)
     n_rows, n_labels = 1500, 6
     label = rng.integers(n_labels, size=n_rows)
@@ -157,7 +157,7 @@ def test_confusable_does_not_ask_the_row_itself():
     X = features_for(truth)
 
     def weights_of(row):
-        weights = _draws.label_weights(sparse.csr_array(truth), "confusable", X, None, np.random.default_rng(1))
+        weights = noise.label_weights(sparse.csr_array(truth), "confusable", X, None, np.random.default_rng(1))
         return weights(np.array([row]))
 
     before = weights_of(7)
@@ -172,7 +172,7 @@ def test_blocks_do_not_change_the_result(kind, monkeypatch):
     truth = (np.random.default_rng(0).random((300, 8)) < 0.3).astype(int)
     X = features_for(truth)
     whole = add_noise(truth, 1.3, kind, random_state=5, X=X)
-    monkeypatch.setattr(_draws, "_BLOCK_CELLS", 56)
+    monkeypatch.setattr(noise, "_BLOCK_CELLS", 56)
     in_blocks = add_noise(truth, 1.3, kind, random_state=5, X=X)
     np.testing.assert_array_equal(whole.toarray(), in_blocks.toarray())
 

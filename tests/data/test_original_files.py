@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pmlkit.data import read, write
-from pmlkit.data.home import data_home
+from pmlkit.data.files.datasets import data_home
 from pmlkit.exceptions import DataError
 
 HOME = data_home()

@@ -5,8 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pmlkit.methods import all_methods
-from pmlkit.testing import check_pml_estimator, pml_checks
-from pmlkit.testing.checks import name_of
+from pmlkit.testing import check_pml_estimator, name_of, pml_checks
 
 METHODS = [method() for method in all_methods().values()]
 

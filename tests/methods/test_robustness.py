@@ -18,7 +18,7 @@ from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.scaling import column_scale, scaled
-from pmlkit.testing.checks import _problem
+from pmlkit.testing import _problem
 
 
 def split_cells(matrix):

@@ -7,9 +7,8 @@ from scipy import sparse
 from scipy.optimize import nnls
 from sklearn.neighbors import NearestNeighbors
 
-from pmlkit.numerics import reconstruction
-from pmlkit.numerics.neighbors import nearest
-from pmlkit.numerics.reconstruction import nonnegative_least_squares, reconstruction_graph, reconstruction_weights
+from pmlkit.numerics import neighbors
+from pmlkit.numerics.neighbors import nearest, nonnegative_least_squares, reconstruction_graph, reconstruction_weights
 from pmlkit.numerics.scaling import scaled
 
 
@@ -41,7 +40,7 @@ def test_equals_scipy_row_by_row(case):
 def test_most_rows_need_no_fallback(monkeypatch):
     X = np.random.default_rng(0).random((200, 30))
     calls = []
-    monkeypatch.setattr(reconstruction, "nnls", lambda *problem: calls.append(1) or nnls(*problem))
+    monkeypatch.setattr(neighbors, "nnls", lambda *problem: calls.append(1) or nnls(*problem))
     reconstruction_weights(X, neighbours(X))
     assert len(calls) == 0
 
@@ -52,7 +51,7 @@ def test_blocks_and_containers_do_not_matter(monkeypatch, cells):
     X[X < 0.5] = 0.0
     neighbor = neighbours(X, 6)
     expected = reconstruction_weights(X, neighbor)
-    monkeypatch.setattr(reconstruction, "_CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(neighbors, "_CELLS_AT_ONCE", cells)
     assert_allclose(reconstruction_weights(X, neighbor), expected, rtol=0, atol=1e-12)
     assert_allclose(reconstruction_weights(sparse.csr_array(X), neighbor), expected, rtol=0, atol=1e-12)
 

@@ -34,7 +34,7 @@ from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.review.exchange import import_answers
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.data import PMLDataset, read, write
-from pmlkit.data.files.arff_header import read_label_xml
+from pmlkit.data.files.arff_parser import read_label_xml
 from pmlkit.data.files.side_features import read_embeddings, read_images
 from pmlkit.exceptions import DataError, MethodError
 from pmlkit.persistence import load, save

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from bench_cells import make_cells
 from pmlkit._words import guarded, unguarded
-from pmlkit.bench.results import means_csv
+from pmlkit.bench.summary import means_csv
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.review.outputs import _csv
 from pmlkit.cli.app import app

@@ -10,7 +10,7 @@ from scipy.stats import ortho_group
 from threadpoolctl import threadpool_limits
 
 from pmlkit.methods import all_methods
-from pmlkit.testing.checks import pml_checks
+from pmlkit.testing import pml_checks
 
 _METHODS = [pytest.param(method, id=name) for name, method in all_methods().items()]
 _WEIGHTED = [

@@ -1,11 +1,17 @@
-"""Cells of a plan: one method on one split of one data set with one kind and ratio of noise, and the rows of each."""
+"""Cells of a plan: one method on one split of one data set with one kind and ratio of noise, and what identifies each.
 
+Digests of data and of code make the key of a cell and the seeds: the same input gives the same number anywhere.
+"""
+
+import ast
 import functools
 import hashlib
+import importlib.util
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +19,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from pmlkit import __version__, _metric_info
-from pmlkit._typing import CSR, Features, IntArray
+from pmlkit import __version__, _words
 from pmlkit._words import did_you_mean
-from pmlkit.bench.fingerprints import canonical_json, code_fingerprint, derive_seed, digest
 from pmlkit.bench.plan import Plan
 from pmlkit.bench.plan_entries import DIGIT_STRIPS, DataEntry, PlanError, Tune, Variant, load_method
-from pmlkit.data import PMLDataset, add_noise, data_home, load_digit_strips, read, train_test_rows
+from pmlkit.data import PMLDataset, data_home, load_digit_strips, read
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)
@@ -27,12 +31,11 @@ logger = logging.getLogger(__name__)
 PROTOCOL = 1
 """Version of the evaluation of a cell; cells of an older version are not current."""
 
-METRICS = tuple(metric.key for metric in _metric_info.METRICS)
+METRICS = tuple(metric.key for metric in _words.METRICS)
 """Keys of the metrics of a cell."""
 
-_SHARED_CODE = ("pmlkit.data.digits", "pmlkit.data.noise", "pmlkit.data.splits", "pmlkit.metrics")
-_TEST_SHARE = 0.2
-_KEPT = 3  # data sets, splits and problems cached per process; cells come in order
+_SHARED_CODE = ("pmlkit.data.synthetic", "pmlkit.data.noise", "pmlkit.data.splits", "pmlkit.metrics")
+KEPT = 3  # data sets, splits and problems cached per process; cells come in order
 
 
 @dataclass(frozen=True)
@@ -167,23 +170,14 @@ def _plain(value: Any) -> Any:
 
 
 def find_source(entry: DataEntry) -> Source:
-    """Read a data set and describe it.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.cells import find_source
-    >>> from pmlkit.bench.plan_entries import DataEntry
-    >>> source = find_source(DataEntry("digit-strips:100"))
-    >>> source.n_rows, source.n_labels, source.has_own
-    (100, 10, True)
-    """
+    """Read a data set and describe it."""
     if (n_strips := entry.n_strips) is not None:
         recipe = canonical_json({DIGIT_STRIPS: n_strips})
         fingerprint = digest(DIGIT_STRIPS, n_strips, hashlib.sha256(load_digits().data.tobytes()).hexdigest())
         return Source(recipe, fingerprint, True, True, n_strips, load_digit_strips(10).n_features, 10)
     recipe = canonical_json({"path": str(_file_of(entry)), "options": dict(entry.options)})
     try:
-        data, fingerprint = _load(recipe)
+        data, fingerprint = load_source(recipe)
     except DataError:
         raise
     except ValueError as error:  # an unknown option
@@ -215,14 +209,14 @@ def _file_of(entry: DataEntry) -> Path:
     )
 
 
-def _load(recipe: str) -> tuple[PMLDataset, str]:
+def load_source(recipe: str) -> tuple[PMLDataset, str]:
+    """Return a data set and its digest; a file that changed is read again."""
     path = Path(json.loads(recipe)["path"])
     state = path.stat() if path.exists() else None
-    # A file that changed is read again.
     return _read(recipe, state and (state.st_mtime_ns, state.st_size))
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _read(recipe: str, stamp: tuple[int, int] | None) -> tuple[PMLDataset, str]:
     words = json.loads(recipe)
     try:
@@ -245,53 +239,104 @@ def _fingerprint(data: PMLDataset) -> str:
     return found.hexdigest()[:24]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Training rows with candidates, test rows, and the truth of both."""
-
-    X: Features
-    Y: CSR
-    truth: CSR
-    X_test: Features
-    truth_test: CSR
+_PACKAGE = __name__.partition(".")[0]
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
-    """Split the rows and add the candidates of the training rows.
+def canonical_json(value: Any) -> str:
+    """Return a value as JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
-    - `noise` ({"own", "uniform", "correlated", "confusable"}): the data set's own candidates, or the kind of noise
-      added to the truth.
-    - `ratio`: false candidates per true label; None for ``own``.
-    - `seed`: seed of the cell, from which those of split and noise are derived.
+
+def digest(*parts: Any) -> str:
+    """Return a digest of the parts, 24 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:24]
+
+
+def derive_seed(*parts: Any) -> int:
+    """Return a 31-bit seed derived from the parts; every kind of `random_state` accepts it."""
+    return int(digest(*parts), 16) % 2**31
+
+
+def code_fingerprint(modules: Iterable[str]) -> str:
+    """Return a digest of the code of modules and of all modules of this package that they import.
+
+    `modules`: dotted names. Comments, docstrings and layout do not change the digest.
     """
-    if DIGIT_STRIPS not in json.loads(source.recipe) and _load(source.recipe)[1] != source.fingerprint:
-        raise DataError("The file of the data set changed while the run was going: run it again.")
-    return _add_candidates(source, noise, ratio, seed)
+    parts = "\n".join(f"{name} {_source(name)[0]}" for name in sorted(_with_imports(modules)))
+    return hashlib.sha256(parts.encode()).hexdigest()[:24]
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _add_candidates(source: Source, noise: str, ratio: float | None, seed: int) -> Problem:
-    split = _split(source, seed)
-    if noise == "own":
-        return split
-    X = split.X if noise == "confusable" else None
-    random_state = derive_seed(seed, "noise", noise, ratio)
-    Y = add_noise(split.truth, ratio, noise, random_state=random_state, X=X)  # type: ignore[arg-type]
-    return replace(split, Y=Y)
+def _with_imports(modules: Iterable[str]) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += _source(name)[1]
+    return seen
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _split(source: Source, seed: int) -> Problem:
-    """Return the split with the data set's own candidates."""
-    train: IntArray
-    test: IntArray
-    random_state = derive_seed(seed, "split")
-    if DIGIT_STRIPS in json.loads(source.recipe):
-        # Strips share scans, so that a random split would leak them into the test rows; draw new strips instead.
-        data = load_digit_strips(source.n_rows, random_state=random_state)
-        train, test = np.split(np.arange(data.n_samples), [int((1 - _TEST_SHARE) * data.n_samples)])
-    else:
-        data = _load(source.recipe)[0]
-        train, test = train_test_rows(data.n_samples, test_size=_TEST_SHARE, random_state=random_state)
-    truth = data.Y if data.truth is None else data.truth
-    return Problem(data.X[train], data.Y[train], truth[train], data.X[test], truth[test])
+@functools.cache
+def _source(module: str) -> tuple[str, tuple[str, ...]]:
+    """Return a digest of a module's code and the modules of this package that it imports."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return "", ()
+    tree = ast.parse(Path(spec.origin).read_bytes())
+    imports: list[str] = []
+    for node in _statements(tree):
+        imports += _imports(node)
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest(), tuple(imports)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a module and all its statements; `ast.walk` would visit every expression, too."""
+    yield node
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            yield from _statements(inner)
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if _is_ours(alias.name))
+    elif isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
+        for alias in node.names:
+            # `from package import module` does not depend on the rest of the package.
+            inner = f"{node.module}.{alias.name}"
+            yield inner if _is_module(inner) else node.module
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == _PACKAGE
+
+
+@functools.cache
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the parent is a module, not a package
+        return False
+
+
+@functools.cache
+def git_revision() -> str:
+    """Return the git revision of this package, with ``-dirty`` for changed files; empty without git."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=20
+        )
+        return done.stdout.strip()
+
+    try:
+        # An installed copy may lie inside another repository: the package must be a file of the repository.
+        git("ls-files", "--error-unmatch", str(folder.parent / "__init__.py"))
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
+        return ""

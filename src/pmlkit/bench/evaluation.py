@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 import logging
 import math
 import random
@@ -10,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +20,68 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from threadpoolctl import ThreadpoolController
 
-from pmlkit._typing import Features
-from pmlkit.bench.cells import METRICS, Cell, Problem, build_model, make_problem
-from pmlkit.bench.plan_entries import Tune
+from pmlkit._typing import CSR, Features, IntArray
+from pmlkit.bench.cells import KEPT, METRICS, Cell, Source, build_model, derive_seed, load_source
+from pmlkit.bench.plan_entries import DIGIT_STRIPS, Tune
 from pmlkit.bench.sandbox import Budget, Outcome, Sandbox
-from pmlkit.data import StratifiedLabelKFold
+from pmlkit.data import StratifiedLabelKFold, add_noise, load_digit_strips, train_test_rows
+from pmlkit.exceptions import DataError
 from pmlkit.methods.base import BasePML
 from pmlkit.metrics import evaluate, evaluate_cleaning, scorers
 
 logger = logging.getLogger(__name__)
 
 _of_thread = threading.local()
+_TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training rows with candidates, test rows, and the truth of both."""
+
+    X: Features
+    Y: CSR
+    truth: CSR
+    X_test: Features
+    truth_test: CSR
+
+
+def make_problem(source: Source, *, noise: str, ratio: float | None, seed: int) -> Problem:
+    """Split the rows and add the candidates of the training rows: the data set's own, or noise added to the truth.
+
+    The seeds of split and noise are derived from `seed`, that of the cell.
+    """
+    if DIGIT_STRIPS not in json.loads(source.recipe) and load_source(source.recipe)[1] != source.fingerprint:
+        raise DataError("The file of the data set changed while the run was going: run it again.")
+    return _add_candidates(source, noise, ratio, seed)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _add_candidates(source: Source, noise: str, ratio: float | None, seed: int) -> Problem:
+    split = _split(source, seed)
+    if noise == "own":
+        return split
+    X = split.X if noise == "confusable" else None
+    random_state = derive_seed(seed, "noise", noise, ratio)
+    Y = add_noise(split.truth, ratio, noise, random_state=random_state, X=X)  # type: ignore[arg-type]
+    return replace(split, Y=Y)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _split(source: Source, seed: int) -> Problem:
+    """Return the split with the data set's own candidates."""
+    train: IntArray
+    test: IntArray
+    random_state = derive_seed(seed, "split")
+    if DIGIT_STRIPS in json.loads(source.recipe):
+        # Strips share scans, so that a random split would leak them into the test rows; draw new strips instead.
+        data = load_digit_strips(source.n_rows, random_state=random_state)
+        train, test = np.split(np.arange(data.n_samples), [int((1 - _TEST_SHARE) * data.n_samples)])
+    else:
+        data = load_source(source.recipe)[0]
+        train, test = train_test_rows(data.n_samples, test_size=_TEST_SHARE, random_state=random_state)
+    truth = data.Y if data.truth is None else data.truth
+    return Problem(data.X[train], data.Y[train], truth[train], data.X[test], truth[test])
 
 
 def run_cell(cell: Cell, budget: Budget) -> Outcome:
@@ -107,16 +160,8 @@ def choose_params(
 ) -> dict[str, Any]:
     """Choose parameters by cross-validation on the training rows, scored on the candidates of the held-out rows.
 
-    - `model`: unfitted; it is not changed.
-    - `grid`: values of each parameter.
-    - `X`, `Y`: the truth is not used.
-    - `tune`: number of folds, and the metric.
-    - `random_state`: seed of the folds.
-    - Returns: best combination, the first one of equals.
-
-    Notes
-    -----
-    A combination that raises is left out; if all do, the last error is raised.
+    Returns the best combination of the grid, the first one of equals. One that raises is left out; if all do, the last
+    error is raised.
     """
     folds = list(StratifiedLabelKFold(tune.folds, random_state=random_state).split(X, Y))
     score = scorers[tune.metric]

@@ -133,17 +133,13 @@ def _winner(summary: Summary) -> Markup:
 def _other_metrics(summary: Summary) -> Markup:
     winners: dict[str, list[str]] = {}
     for one in summary.metrics:
-        if one is not summary.main and (best := _best_ranked(one, summary.methods)):
-            winners.setdefault(best, []).append(one.metric.name)
+        ranks = one.ranking.ranks
+        if one is not summary.main and not np.isnan(ranks).all():
+            winners.setdefault(summary.methods[int(np.nanargmin(ranks))], []).append(one.metric.name)
     if not winners or len(summary.methods) < 2:
         return Markup("")
     parts = [Markup("{} by {}").format(listed([name]), ", ".join(metrics)) for name, metrics in winners.items()]
     return Markup("Best mean rank otherwise: {}.").format(Markup("; ").join(parts))
-
-
-def _best_ranked(one: MetricSummary, methods: Sequence[str]) -> str | None:
-    ranks = one.ranking.ranks
-    return None if np.isnan(ranks).all() else methods[int(np.nanargmin(ranks))]
 
 
 def _tests(summary: Summary) -> Markup:

@@ -38,9 +38,11 @@ class Plan:
     Parameters
     ----------
     data : sequence of str, dict or DataEntry
-        Names, paths, or tables; see `DataEntry`.
+        Names (``"scene"``, ``"digit-strips:500"``), paths, or tables of ``name``, ``path``, ``noise``, ``kinds`` and,
+        with a path, the options of `pmlkit.data.read`; see `pmlkit.bench.plan_entries.DataEntry`.
     methods : sequence of str, dict or MethodEntry
-        Names or tables; see `MethodEntry`. By default all methods.
+        Names or tables of ``name``, ``params``, ``grid`` and ``label``; see `pmlkit.bench.plan_entries.MethodEntry`.
+        By default all methods.
     noise : sequence of float and "own", default=("own", 0.5)
         False candidates per true label. With ``"own"``, a data set that has candidates of its own is run only with
         these; the ratios are for the others.

@@ -1,6 +1,7 @@
 """Entries of a plan: data sets, methods with their parameters, tuning; each is checked when it is made."""
 
 import itertools
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +9,6 @@ from typing import Any, Literal, get_args
 
 from pmlkit import methods
 from pmlkit._words import did_you_mean
-from pmlkit.bench.fingerprints import canonical_json
 from pmlkit.data.noise import NoiseKind
 from pmlkit.exceptions import MethodError
 from pmlkit.methods import find_method
@@ -194,14 +194,7 @@ class DataEntry:
 
     @property
     def n_strips(self) -> int | None:
-        """Number of digit strips, or None for a data set from a file.
-
-        Examples
-        --------
-        >>> from pmlkit.bench.plan_entries import DataEntry
-        >>> DataEntry("digit-strips:500").n_strips, DataEntry("scene").n_strips
-        (500, None)
-        """
+        """Number of digit strips, or None for a data set from a file."""
         name, _, number = self.name.partition(":")
         if self.path is not None or name != DIGIT_STRIPS:
             return None
@@ -226,8 +219,9 @@ class Variant:
 
     @property
     def shown_params(self) -> str:
-        """Parameters that differ from the defaults, as canonical JSON."""
-        return canonical_json({**self.params, **{key: list(values) for key, values in self.grid.items()}})
+        """Parameters that differ from the defaults, as JSON with sorted keys."""
+        params = {**self.params, **{key: list(values) for key, values in self.grid.items()}}
+        return json.dumps(params, sort_keys=True, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

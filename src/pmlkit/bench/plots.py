@@ -109,16 +109,7 @@ def line_chart(
     ticks = _nice_ticks(min(lows), max(highs))
     rise = _Scale([ticks[0], ticks[-1]], frame.bottom, frame.top)
     parts = [_text(frame.left - 32, 13, y_label, "start", "label"), *_y_axis(frame, ticks, rise)]
-    last_end = -math.inf
-    for x in xs:
-        text = f"{x:g}"
-        parts.append(_line(place(x), frame.bottom, place(x), frame.bottom + 4, "axis"))
-        half = len(text) * _CHAR / 2
-        if place(x) - half > last_end + 3:
-            parts.append(_text(place(x), frame.bottom + 16, text, "middle"))
-            last_end = place(x) + half
-    parts.append(_line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
-    parts.append(_text((frame.left + frame.right) / 2, height - 6, x_label, "middle", "label"))
+    parts += _x_axis(frame, xs, place, x_label, height - 6 - frame.bottom)
     for one in series:
         parts += _curve(one, styles[one.name], place, rise)
     return _svg(width, height, title, parts)
@@ -143,11 +134,7 @@ def scatter_chart(
     ticks = _nice_ticks(min(y for *_, y in known), max(y for *_, y in known))
     rise = _Scale([ticks[0], ticks[-1]], frame.bottom, frame.top)
     parts = [_text(frame.left - 36, 13, y_label, "start", "label"), *_y_axis(frame, ticks, rise)]
-    for x in decades:
-        parts.append(_line(place(x), frame.bottom, place(x), frame.bottom + 4, "axis"))
-        parts.append(_text(place(x), frame.bottom + 16, f"{x:g}", "middle"))
-    parts.append(_line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
-    parts.append(_text((frame.left + frame.right) / 2, height - 6, x_label, "middle", "label"))
+    parts += _x_axis(frame, decades, place, x_label, height - 6 - frame.bottom)
     taken = [(place(x) - 6, place(x) + 6, rise(y)) for _, x, y in known]
     for name, x, y in sorted(known, key=lambda point: -point[2]):
         px, py = place(x), rise(y)
@@ -287,6 +274,21 @@ def _ruler(at: Callable[[float], float], distance: float, highest: int) -> Marku
 def _rank_ticks(highest: int) -> list[int]:
     step = max(1, math.ceil((highest - 1) / 8))
     return [*range(1, highest, step), highest] if (highest - 1) % step == 0 else list(range(1, highest + 1, step))
+
+
+def _x_axis(frame: _Frame, ticks: Sequence[float], place: _Scale, label: str, below: float) -> list[Markup]:
+    """Draw the axis below a frame; the number of a tick is left out where it would touch the one before."""
+    parts, last_end = [], -math.inf
+    for x in ticks:
+        text = f"{x:g}"
+        parts.append(_line(place(x), frame.bottom, place(x), frame.bottom + 4, "axis"))
+        half = len(text) * _CHAR / 2
+        if place(x) - half > last_end + 3:
+            parts.append(_text(place(x), frame.bottom + 16, text, "middle"))
+            last_end = place(x) + half
+    parts.append(_line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
+    middle = (frame.left + frame.right) / 2
+    return [*parts, _text(middle, frame.bottom + below, label, "middle", "label")]
 
 
 def _y_axis(frame: _Frame, ticks: Sequence[float], rise: _Scale) -> list[Markup]:

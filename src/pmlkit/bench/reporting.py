@@ -14,13 +14,11 @@ from markupsafe import Markup
 
 from pmlkit import __version__
 from pmlkit._files import check_target, replacing
-from pmlkit._metric_info import MetricInfo
-from pmlkit._words import did_you_mean
+from pmlkit._words import MetricInfo, did_you_mean
 from pmlkit.bench.formatting import FILTERS, latex_tables, sentences
 from pmlkit.bench.plots import Series, critical_difference_diagram, line_chart, scatter_chart, swatch
-from pmlkit.bench.results import means_csv, method_names
 from pmlkit.bench.store_reader import load_cells, load_plan_facts
-from pmlkit.bench.summary import MetricSummary, Summary, summarize
+from pmlkit.bench.summary import MetricSummary, Summary, means_csv, method_names, summarize
 from pmlkit.exceptions import DataError
 
 Format = Literal["html", "latex", "csv"]
@@ -32,7 +30,7 @@ _MAX_FAILURES = 500
 
 @dataclass(frozen=True)
 class Report:
-    """Report of a store.
+    """Report of a store; made by `report`, whose example shows one.
 
     Attributes
     ----------
@@ -42,18 +40,6 @@ class Report:
         Finished and failed cells of the store.
     summary : Summary or None
         Tables, ranks, comparisons, costs and failures behind the text; None for CSV.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit import bench
-    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = pathlib.Path(folder, "results.sqlite")
-    ...     _ = bench.run(plan, store)
-    ...     found = bench.report(store, format="csv")
-    >>> found.n_cells, found.text.splitlines()[0].split(",")[:3]
-    (1, ['data', 'noise', 'ratio'])
     """
 
     text: str
@@ -135,11 +121,7 @@ def _commands(store: str | os.PathLike[str]) -> list[str]:
 
 
 def render_report(summary: Summary, *, title: str = "Benchmark report", commands: Sequence[str] = ()) -> str:
-    """Return the report of a summary as one HTML page.
-
-    `summary`: see :func:`pmlkit.bench.summary.summarize`. `commands`: commands that run the benchmark again. Returns:
-    styles, charts and script are inline; all text from data is escaped.
-    """
+    """Return the report of a summary as one HTML page, with the `commands` that run the benchmark again."""
     return render("report.html", title=title, commands=list(commands), **report_parts(summary))
 
 

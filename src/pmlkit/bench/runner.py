@@ -62,7 +62,7 @@ class ProgressCallback:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Counts of a run.
+    """Counts of a run; made by `run`, whose example shows them.
 
     Attributes
     ----------
@@ -74,17 +74,6 @@ class RunSummary:
         Cells of the plan that failed, now or in an earlier run.
     seconds : float
         Duration of this run.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit import bench
-    >>> plan = bench.Plan(["digit-strips:60"], ["MLkNN"], noise=[0.5], repeats=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = pathlib.Path(folder, "results.sqlite")
-    ...     summary = bench.run(plan, store)
-    >>> summary.n_cells, summary.n_run, summary.n_failed
-    (1, 1, 0)
     """
 
     n_cells: int
@@ -164,8 +153,7 @@ def run(
         text = plan_text(plan)
         opened.begin(cells, command=command or text, plan=text, jobs=jobs, retry_failed=retry_failed)
         state = _Run(opened, list(by_key.values()), budget, callback)
-        before = opened.counts()
-        callback.begin(len(by_key), before.done + before.failed, jobs)
+        callback.begin(len(by_key), opened.counts().finished, jobs)
         try:
             state.run_all(parallel)
         finally:
@@ -189,25 +177,20 @@ class _Run:
         self.n_run = 0
 
     def run_all(self, parallel: joblib.Parallel) -> None:
-        n_known = self._n_finished()
+        n_known = self._store.counts().finished
         while True:
             self._store.take_over()
             done_before = self.n_run
             self._run_planned(parallel)
             counts = self._store.counts()
-            n_finished = counts.done + counts.failed
-            others = n_finished - n_known - (self.n_run - done_before)
-            n_known = n_finished
+            others = counts.finished - n_known - (self.n_run - done_before)
+            n_known = counts.finished
             if others or counts.running:
                 self._callback.others_finished(others, counts.running)
             if not counts.planned and not counts.running:
                 return
             if not counts.planned:
                 time.sleep(_LOOK_EVERY)
-
-    def _n_finished(self) -> int:
-        counts = self._store.counts()
-        return counts.done + counts.failed
 
     def _run_planned(self, parallel: joblib.Parallel) -> None:
         planned = self._store.planned()

@@ -64,22 +64,8 @@ class Outcome:
 class Sandbox:
     """Run tasks in a fork of this process.
 
-    - `prepare`: called in the fork with a task, which must be picklable. Returns a callable without arguments that does
-      the work and returns a dict that JSON can hold. Only that callable counts against the budget. What `prepare`
-      caches serves later tasks.
-
-    Examples
-    --------
-    >>> import functools
-    >>> from pmlkit.bench.sandbox import Budget, Sandbox
-    >>> def divide(task):
-    ...     return lambda: {"ratio": task[0] / task[1]}
-    >>> sandbox = Sandbox(divide)
-    >>> sandbox.run((1, 2), Budget(10, 100)).answer
-    {'ratio': 0.5}
-    >>> sandbox.run((1, 0), Budget(10, 100)).reason
-    'ZeroDivisionError: division by zero (...)'
-    >>> sandbox.close()
+    `prepare` is called in the fork with a task, which must be picklable, and returns the work: a callable that returns
+    a dict for JSON. Only the work counts against the budget. What `prepare` caches serves later tasks.
     """
 
     def __init__(self, prepare: Callable[[Any], Work]) -> None:
@@ -93,11 +79,11 @@ class Sandbox:
         if self._process is None:
             self._process = _Process(self._prepare)
         try:
-            outcome, is_well = self._process.run(task, budget)
+            outcome, is_reusable = self._process.run(task, budget)
         except BaseException:
             self.close()
             raise
-        if not is_well:
+        if not is_reusable:
             self.close()
         return outcome
 

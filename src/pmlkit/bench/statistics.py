@@ -7,6 +7,7 @@ missing value is nan: a pair with one is left out of its test, a case with one i
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -152,6 +153,34 @@ def rank_groups(ranks: ArrayLike, distance: float) -> list[tuple[int, ...]]:
             groups.append(tuple(order[start:end]))
             last_end = end
     return groups
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked over cases by one metric: Friedman's test and Nemenyi's critical distance.
+
+    - `ranks` (n_methods,): mean ranks, nan for the methods left out.
+    - `distance`: critical distance of mean ranks.
+    - `groups`: methods that do not differ significantly, see `rank_groups`.
+    - `left_out`: methods without a result in more than half of the cases, which would leave too few complete cases.
+    """
+
+    ranks: FloatArray
+    test: Friedman
+    distance: float
+    groups: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...]
+
+
+def rank_methods(mean: FloatArray, methods: Sequence[str], *, lower_is_better: bool, level: float = 0.05) -> Ranking:
+    """Rank the methods by their means over cases, of shape (n_cases, n_methods)."""
+    ranked = np.isnan(mean).mean(axis=0) <= 0.5
+    kept = mean[:, ranked]
+    ranks = np.full(len(methods), np.nan)
+    ranks[ranked] = mean_ranks(kept, lower_is_better=lower_is_better)
+    distance = critical_distance(kept.shape[1], int(complete_cases(kept).sum()), level=level)
+    left_out = tuple(name for name, is_in in zip(methods, ranked, strict=True) if not is_in)
+    return Ranking(ranks, friedman(kept), distance, tuple(rank_groups(ranks, distance)), left_out)
 
 
 def holm(p_values: ArrayLike) -> FloatArray:

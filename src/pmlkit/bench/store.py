@@ -20,10 +20,9 @@ from types import TracebackType
 from typing import Self
 
 from pmlkit import __version__
-from pmlkit.bench.cells import METRICS, Cell
-from pmlkit.bench.fingerprints import git_revision
+from pmlkit.bench.cells import METRICS, Cell, git_revision
 from pmlkit.bench.sandbox import Outcome
-from pmlkit.bench.store_reader import OWN, PATIENCE, check_schema, create_tables, plain_errors
+from pmlkit.bench.store_reader import BUSY_TIMEOUT, OWN, check_schema, create_tables, plain_errors
 from pmlkit.exceptions import DataError
 
 
@@ -35,6 +34,11 @@ class CellCounts:
     failed: int
     running: int
     planned: int
+
+    @property
+    def finished(self) -> int:
+        """Number of cells with an outcome."""
+        return self.done + self.failed
 
 
 class Store:
@@ -55,7 +59,7 @@ class Store:
         self._facts = (__version__, git_revision(), _versions())
         with plain_errors(self.path):
             self._connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )
         try:
             with plain_errors(self.path):
@@ -119,7 +123,9 @@ class Store:
         failed before.
         """
         self._keys = list(dict.fromkeys(cell.key for cell in cells))
-        places = {(cell.data, cell.noise, _ratio(cell), cell.label): cell for cell in cells}
+        places = {
+            (cell.data, cell.noise, OWN if cell.ratio is None else cell.ratio, cell.label): cell for cell in cells
+        }
         with self._transaction():
             cursor = self._connection.execute(
                 "INSERT INTO runs (started, command, plan, jobs, host, pmlkit_version, git_revision) "
@@ -225,10 +231,6 @@ class Store:
         return CellCounts(**{name: counts.get(name, 0) for name in ("done", "failed", "running", "planned")})
 
 
-def _ratio(cell: Cell) -> float:
-    return OWN if cell.ratio is None else cell.ratio
-
-
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
 
@@ -250,19 +252,6 @@ class RunLocks:
     Each run locks one byte of a file; the kernel drops the lock when the process ends, however it ends.
 
     `path`: lock file; it stays empty. Use `RunLocks.of`, so that there is one object per file.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pmlkit.bench.store import RunLocks
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     locks = RunLocks.of(pathlib.Path(folder, "lock"))
-    ...     locks.begin(1)
-    ...     print(locks.is_alive(1), locks.is_alive(2))
-    ...     locks.end(1)
-    ...     print(locks.is_alive(1))
-    True False
-    False
     """
 
     def __init__(self, path: Path) -> None:

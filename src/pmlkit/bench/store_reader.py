@@ -17,7 +17,7 @@ from pmlkit.exceptions import DataError
 SCHEMA = 1
 _APPLICATION = 0x504D4C42  # "PMLB", so that another SQLite file is not taken for a store
 OWN = -1.0  # the ratio of data sets with candidates of their own: NULL would never equal itself
-PATIENCE = 60  # seconds to wait for another process that writes
+BUSY_TIMEOUT = 60  # seconds to wait for another process that writes
 
 COLUMNS = (
     *("data", "noise", "ratio", "repeat", "method", "params", "label", "status", "reason"),
@@ -104,7 +104,7 @@ def plain_errors(path: Path) -> Iterator[None]:
                 "room, and run the same command again to do the rest."
             ) from error
         if name.startswith("SQLITE_BUSY"):
-            raise DataError(f"{str(path)!r} is locked by another program for more than {PATIENCE} s.") from error
+            raise DataError(f"{str(path)!r} is locked by another program for more than {BUSY_TIMEOUT} s.") from error
         raise _damaged(path, str(error)) from error
 
 
@@ -114,7 +114,7 @@ def _damaged(path: Path, reason: str) -> DataError:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """How a store was filled.
+    """How a store was filled; made by `load_plan_facts`, whose example shows it.
 
     Attributes
     ----------
@@ -128,13 +128,6 @@ class RunFacts:
         Number of processes.
     pmlkit_version, git_revision : str
         Version of the code.
-
-    Examples
-    --------
-    >>> from pmlkit.bench import RunFacts
-    >>> facts = RunFacts("pmlkit bench plan.toml", "repeats = 1", "2026-01-01 12:00:00", None, 2, "0.1.0", "unknown")
-    >>> facts.jobs, facts.finished
-    (2, None)
     """
 
     command: str
@@ -160,8 +153,9 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     Returns
     -------
     cells : DataFrame
-        One row per cell, in the order of the plan, with the columns `COLUMNS`. `status` is ``done`` or ``failed``; a
-        failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is ``own``.
+        One row per cell, in the order of the plan, with the columns `pmlkit.bench.store_reader.COLUMNS`. `status` is
+        ``done`` or ``failed``; a failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is
+        ``own``.
 
     Examples
     --------
@@ -246,7 +240,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 def _open_to_read(file: Path) -> sqlite3.Connection:
     address = file.resolve().as_uri()
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=PATIENCE)
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError:

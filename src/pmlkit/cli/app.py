@@ -13,22 +13,17 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from pmlkit._words import did_you_mean
-from pmlkit.cli.audit_command import audit
-from pmlkit.cli.bench_command import bench, report
+from pmlkit._words import did_you_mean, listing
+from pmlkit.cli.bench_commands import bench, report, reproduce
 from pmlkit.cli.clean_command import clean
 from pmlkit.cli.data_commands import convert, info, noise
 from pmlkit.cli.demo_command import demo
-from pmlkit.cli.methods_command import methods
-from pmlkit.cli.model_commands import evaluate, fit, predict
-from pmlkit.cli.output import Misuse, printable_lines, quoted, say, spell
+from pmlkit.cli.model_commands import evaluate, fit, methods, predict
+from pmlkit.cli.output import Misuse, printable_lines, say, spell
 from pmlkit.cli.params import expand
-from pmlkit.cli.reproduce_command import reproduce
-from pmlkit.cli.review_command import apply, export, import_answers, review
+from pmlkit.cli.review_commands import apply, audit, export, import_answers, review
 from pmlkit.cli.stopping import INTERRUPTED, stopped_by, was_terminated
 from pmlkit.exceptions import DataError, PMLWarning
-
-__all__ = ["app"]
 
 FAILED, MISUSED = 1, 2
 _SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
@@ -118,7 +113,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, OSError) and not _can_flush(sys.stdout):
         say("error", f"standard output could not be written: {error.strerror or error}.")
     elif isinstance(error, OSError) and error.strerror:
-        say("error", f"{error.strerror}: {quoted([error.filename])}." if error.filename else f"{error.strerror}.")
+        say("error", f"{error.strerror}: {listing([error.filename])}." if error.filename else f"{error.strerror}.")
     elif isinstance(error, MemoryError):
         say("error", "there is not enough memory for this.")
     elif isinstance(error, ValueError | OSError) and str(error):

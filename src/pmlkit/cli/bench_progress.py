@@ -9,12 +9,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pmlkit._words import printable
 from pmlkit.bench.cells import Cell
 from pmlkit.bench.runner import ProgressCallback
 from pmlkit.bench.sandbox import Outcome
-from pmlkit.cli.output import printable
-
-__all__ = ["Display"]
 
 _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 _SHOWN_CELLS = 8
@@ -124,14 +122,7 @@ class Display(ProgressCallback):
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in words.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.bench_progress import _duration
-    >>> _duration(5), _duration(125), _duration(3 * 3600 + 120)
-    ('5 s', '2 min 5 s', '3 h 2 min')
-    """
+    """Return a duration in words."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"

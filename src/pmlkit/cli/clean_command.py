@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import together
-from pmlkit._words import counted
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, printable, quoted
+from pmlkit._words import counted, listing, printable
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
 from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading, Running
 from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
 from pmlkit.exceptions import DataError
@@ -18,8 +18,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
-
-__all__ = ["clean"]
 
 _N_SHOWN = 10
 _ANSWERS: dict[str, Any] = {"auto": "auto", "yes": True, "no": False}
@@ -229,7 +227,7 @@ def _print(
         "advice": advice,
     }  # fmt: skip
     if left_out:
-        shown["not used"] = quoted(left_out, 6)
+        shown["not used"] = listing(left_out, 6)
     suspects = plain_table("row", "label", "confidence", "why", right=(2,))
     top = result.top_suspects(_N_SHOWN)
     reasons = result.reasons(result.order[:_N_SHOWN])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit._words import did_you_mean
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, number, plain_table, printable, say, spell
+from pmlkit._words import did_you_mean, printable
+from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
 from pmlkit.cli.params import FORMAT_NAMES, Columns, Common, Force, InputFile, Reading
 from pmlkit.cli.steps import check_output, load, load_model
 from pmlkit.exceptions import DataError
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pmlkit.data import PMLDataset
-
-__all__ = ["convert", "info", "noise"]
 
 _N_LABELS_SHOWN = 12
 _KINDS = ("uniform", "correlated", "confusable")
@@ -140,8 +138,7 @@ def convert(
     data, _ = _read(file, reading, columns)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
-    facts = {"written": out, **_size(data, out)}
-    emit(facts, fact_table(facts), as_json=common.json)
+    emit_facts({"written": out, **_size(data, out)}, as_json=common.json)
 
 
 def noise(

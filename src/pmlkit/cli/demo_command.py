@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import check_target, replacing
-from pmlkit._metric_info import CLEANING, FIVE, PRECISION_AT
+from pmlkit._words import CLEANING, FIVE, PRECISION_AT
 from pmlkit.cli.output import OUT, Watch, comparison, emit, heading, plain_table
 from pmlkit.cli.params import Common, Force
 from pmlkit.exceptions import DataError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pmlkit.demo import Demo, DemoAudit
-
-__all__ = ["demo"]
 
 _DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
 
@@ -69,7 +67,7 @@ def _review(out: Path, rows: int, seed: int, no_browser: bool) -> None:
     """Let a person answer questions about the images' labels; the truth is not asked."""
     from pmlkit.cleaning import clean
     from pmlkit.cleaning.review import open_review
-    from pmlkit.cli.review_command import serve
+    from pmlkit.cli.review_commands import serve
     from pmlkit.data import load_digit_strips
 
     answers = out / f"review-{rows}-{seed}.sqlite"
@@ -109,8 +107,8 @@ def _is_demo(path: Path) -> bool:
 
 
 def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
-    from pmlkit.cli.contact_sheet import contact_sheet
     from pmlkit.data import write
+    from pmlkit.demo import contact_sheet
     from pmlkit.persistence import save
 
     title = f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}"

@@ -1,14 +1,17 @@
-"""The commands on models: ``fit``, ``predict`` and ``evaluate``."""
+"""The commands on methods and models: ``methods``, ``fit``, ``predict`` and ``evaluate``."""
 
+import inspect
+import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from pmlkit._words import counted
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, listing, printable, quoted, say
+from pmlkit._words import counted, listing, printable
+from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
 from pmlkit.cli.params import (
     Columns,
     Common,
@@ -21,14 +24,24 @@ from pmlkit.cli.params import (
     Reading,
     Running,
 )
-from pmlkit.cli.steps import build_model, check_output, follow, limit_jobs, load, load_model, open_table, running
+from pmlkit.cli.steps import (
+    build_model,
+    check_output,
+    find_method,
+    follow,
+    limit_jobs,
+    load,
+    load_model,
+    open_table,
+    running,
+)
 
 if TYPE_CHECKING:
     from pmlkit.blocks import RowBlocks
     from pmlkit.data import PMLDataset, Table
     from pmlkit.methods.base import BasePML
-
-__all__ = ["evaluate", "fit", "predict"]
+if TYPE_CHECKING:
+    from pmlkit.methods.base import BasePML
 
 _MANY_EMPTY = 0.1  # share of rows without any predicted label above which a note is printed
 
@@ -68,7 +81,7 @@ def fit(
             source.X  # noqa: B018  a step of its own in the progress display
     left_out = None if isinstance(source, PMLDataset) else source.feature_columns.left_out
     if left_out:
-        say("note", f"columns that are not used: {quoted(left_out)}.")
+        say("note", f"columns that are not used: {listing(left_out)}.")
     started = time.perf_counter()
     rows: RowBlocks | Table | PMLDataset = source
     with running(where) as place:
@@ -181,7 +194,7 @@ def predict(
         if found.n_empty > _MANY_EMPTY * n_rows:
             share = f"{100 * found.n_empty / n_rows:.0f} % of the rows get no label"
             say("note", f"{share}: they may be unlike those that the model was fitted to. --top 3 shows the best.")
-    emit(facts, fact_table({key.replace("_", " "): value for key, value in facts.items()}), as_json=common.json)
+    emit_facts(facts, as_json=common.json)
 
 
 def _read_rows(
@@ -228,7 +241,7 @@ def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Colum
             "true label is unknown to the model and counts",
             "true labels are unknown to the model and count",
         )
-        say("note", f"{many} as missed: {quoted(unknown, 6)}.")
+        say("note", f"{many} as missed: {listing(unknown, 6)}.")
     facts: dict[str, object] = {"model": model, "file": file, "method": type(fitted).__name__, "rows": n_rows}
     facts |= {**found, "unknown_labels": list(unknown)}
     title = f"{type(fitted).__name__} on the {counted(n_rows, 'row')} of {file.name}"
@@ -239,4 +252,90 @@ def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Colum
         if dropped
         else "No row was left out."
     )
-    emit(facts, heading(title), listing(found), note, as_json=common.json)
+    emit(facts, heading(title), metric_table(found), note, as_json=common.json)
+
+
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(\S.*?) : .*\n((?:[ ]{4}.*\n|\n)*)", re.MULTILINE)
+_FORMULA = re.compile(r"[:.]?\s*^\.\. math::\n(?:\n|[ ]+.*\n?)*", re.MULTILINE)
+_ROLE = re.compile(r":\w+:`~?([^`]*)`")
+
+
+def methods(
+    common: Common,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show the parameters of this one.", show_default=False)
+    ] = None,
+) -> None:
+    """List the methods, or show one with its parameters."""
+    if name is None:
+        _list_all(common)
+    else:
+        _show_one(find_method(name), common)
+
+
+def _list_all(common: Common) -> None:
+    from pmlkit.methods import all_methods, summary
+
+    lines = {name: _plain(summary(method)) for name, method in all_methods().items()}
+    table = plain_table("method", "what it does")
+    for name, line in lines.items():
+        table.add_row(Text(name, style="bold"), Text(line))
+    hint = Text("pmlkit methods NAME shows the parameters of one.", style="dim")
+    emit(
+        {"methods": [{"name": name, "summary": line} for name, line in lines.items()]}, table, hint, as_json=common.json
+    )
+
+
+def _show_one(method: "type[BasePML]", common: Common) -> None:
+    doc = inspect.cleandoc(method.__doc__ or "")
+    explained = _parameters(doc)
+    defaults = {name: p.default for name, p in inspect.signature(method).parameters.items()}
+    about = _plain(_prose(doc))
+    facts = {
+        "name": method.__name__,
+        "summary": about.partition("\n")[0],
+        "parameters": [
+            {"name": name, "default": default, "meaning": explained.get(name, "")} for name, default in defaults.items()
+        ],
+    }
+    table = plain_table("parameter", "default", "meaning")
+    for name, default in defaults.items():
+        table.add_row(Text(name, style="bold"), Text(_as_typed(default)), Text(explained.get(name, "")))
+    heading = Text(method.__name__, style="bold")
+    example = Text(f"pmlkit fit FILE -m {method.__name__} -p {next(iter(defaults))}=... -o model.skops", style="dim")
+    emit(facts, heading, Text(about), table, example, as_json=common.json)
+
+
+def _prose(doc: str) -> str:
+    """Return the text before the first section, without formulas."""
+    first = _SECTION.search(doc)
+    prose = doc[: first.start()] if first else doc
+    prose = _FORMULA.sub(".\n\n", prose)
+    paragraphs = [" ".join(part.split()) for part in prose.strip().split("\n\n") if part.strip()]
+    return "\n".join(paragraphs)
+
+
+def _parameters(doc: str) -> dict[str, str]:
+    """Return the meaning of each parameter from a numpydoc docstring."""
+    sections = list(_SECTION.finditer(doc))
+    for position, section in enumerate(sections):
+        if section[1] == "Parameters":
+            end = sections[position + 1].start() if position + 1 < len(sections) else len(doc)
+            body = doc[section.end() : end] + "\n"
+            return {
+                name.strip(): _plain(" ".join(entry[2].split()))
+                for entry in _ENTRY.finditer(body)
+                for name in entry[1].split(",")
+            }
+    return {}
+
+
+def _plain(text: str) -> str:
+    """Return docstring text without its markup."""
+    return _ROLE.sub(r"\1", text).replace("``", "").replace("`", "")
+
+
+def _as_typed(value: Any) -> str:
+    """Return a default as one would type it after ``-p name=``."""
+    return printable(str(value).lower() if isinstance(value, bool) or value is None else value)

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -19,30 +19,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.table import Table
 from rich.text import Text
 
-from pmlkit._metric_info import F1, FIVE, MetricInfo
-from pmlkit._words import printable
+from pmlkit._words import F1, FIVE, MetricInfo, printable
 from pmlkit.exceptions import PMLWarning
-
-__all__ = [
-    "ERR",
-    "OUT",
-    "Misuse",
-    "Watch",
-    "comparison",
-    "emit",
-    "fact_table",
-    "heading",
-    "listing",
-    "number",
-    "plain_table",
-    "printable",
-    "printable_lines",
-    "quoted",
-    "say",
-    "seconds_left",
-    "spell",
-    "start_logging",
-]
 
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
@@ -54,13 +32,6 @@ _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 def printable_lines(text: str) -> str:
     """Return a text of several lines without the control characters that could steer the terminal."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())
-
-
-def quoted(names: Iterable[object], limit: int = 12) -> str:
-    """Return the first names in quotes, and how many more there are."""
-    items = list(names)
-    shown = ", ".join(repr(str(name)) for name in items[:limit])
-    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
 
 
 def number(value: Any) -> str:
@@ -85,14 +56,7 @@ _OWN_OPTIONS = frozenset(
 
 
 def spell(option: str, value: str | None) -> str:
-    """Return an option of the library as it is typed on the command line.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.output import spell
-    >>> spell("sep", "';'"), spell("merge_labels", "True"), spell("missing", "'mean'")
-    ("--sep ';'", '--merge-labels', "--option missing='mean'")
-    """
+    """Return an option of the library as it is typed on the command line."""
     if option not in _OWN_OPTIONS:
         return f"--option {option}={value or ''}"
     flag = f"--{option.replace('_', '-')}"
@@ -158,6 +122,12 @@ def emit(facts: Mapping[str, object], *shown: RenderableType, as_json: bool) -> 
         OUT.print(*shown, sep="\n")
 
 
+def emit_facts(facts: Mapping[str, object], *shown: RenderableType, as_json: bool) -> None:
+    """Print facts side by side, their names with blanks, or as JSON, their names with underscores."""
+    table = fact_table({key.replace("_", " "): value for key, value in facts.items()})
+    emit({key.replace(" ", "_"): value for key, value in facts.items()}, table, *shown, as_json=as_json)
+
+
 def _plain(value: Any) -> Any:
     """Return a value that JSON has; nan and infinity become null."""
     if isinstance(value, Mapping):
@@ -191,13 +161,13 @@ def comparison(results: Mapping[str, Mapping[str, float]], metrics: Sequence[Met
 
 
 def _is_best(metric: MetricInfo, found: Mapping[str, float], results: Mapping[str, Mapping[str, float]]) -> bool:
-    """Tell whether no method is better by what is shown, three decimals."""
+    """Return whether no method is better by what is shown, three decimals."""
     known = [round(other[metric.key], 3) for other in results.values() if not math.isnan(other[metric.key])]
     best = (min if metric.lower_is_better else max)(known, default=None)
     return round(found[metric.key], 3) == best
 
 
-def listing(found: Mapping[str, float]) -> Table:
+def metric_table(found: Mapping[str, float]) -> Table:
     """Return the five metrics and both F1 one below the other."""
     table = plain_table("metric", "value", right=(1,))
     for metric in (*FIVE, *F1):

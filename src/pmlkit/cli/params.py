@@ -16,24 +16,6 @@ import typer
 
 from pmlkit.cli.output import Misuse, start_logging
 
-__all__ = [
-    "FORMAT_NAMES",
-    "Columns",
-    "Common",
-    "Force",
-    "InputFile",
-    "Jobs",
-    "MethodName",
-    "MethodParams",
-    "ModelFile",
-    "Reading",
-    "Running",
-    "check_shares",
-    "expand",
-    "key_values",
-    "literal",
-]
-
 
 def _complete_method(incomplete: str) -> list[tuple[str, str]]:
     from pmlkit.methods import all_methods, summary
@@ -288,12 +270,6 @@ def key_values(words: Iterable[str], option: str) -> dict[str, str]:
     """Split words at their first ``=``.
 
     `words`: what was typed, such as ``alpha=10``. `option`: the option they were given to, for the error message.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.params import key_values
-    >>> key_values(["alpha=10", "normalize=none"], "--param")
-    {'alpha': '10', 'normalize': 'none'}
     """
     values: dict[str, str] = {}
     for word in words:
@@ -354,13 +330,7 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_shares(**shares: float) -> None:
-    """Refuse options that must be shares between 0 and 1.
-
-    Examples
-    --------
-    >>> from pmlkit.cli.params import check_shares
-    >>> check_shares(precision=0.9)
-    """
+    """Refuse options that must be shares between 0 and 1."""
     for name, value in shares.items():
         if not 0 < value < 1:
             hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""

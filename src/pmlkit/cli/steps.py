@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmlkit._files import check_target
-from pmlkit._words import counted, did_you_mean
-from pmlkit.cli.output import Misuse, Watch, quoted, say
+from pmlkit._words import counted, did_you_mean, listing
+from pmlkit.cli.output import Misuse, Watch, say
 from pmlkit.cli.params import TABLE_OPTIONS, Columns, Reading, Running, key_values, literal
 from pmlkit.exceptions import DataError, MethodError
 
@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
     from pmlkit.methods.base import BasePML
-
-__all__ = [
-    "build_model",
-    "check_output",
-    "find_method",
-    "find_suspects",
-    "follow",
-    "limit_jobs",
-    "load",
-    "load_model",
-    "look_here_for_modules",
-    "open_table",
-    "running",
-    "write_labels",
-]
 
 
 def check_output(target: Path, *inputs: Path, force: bool) -> None:
@@ -56,7 +41,7 @@ def _files(source: Path) -> Sequence[Path]:
 
 def _label_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the label files that are read because they lie beside an ARFF file."""
-    from pmlkit.data.files.arff_header import find_label_xml
+    from pmlkit.data.files.arff_parser import find_label_xml
     from pmlkit.data.files.registry import stem
 
     found = (find_label_xml(source.parent, stem(source)) for source in inputs)
@@ -263,7 +248,7 @@ def find_suspects(
     if len(result.rare_labels):
         rare = [result.label_names[k] for k in result.rare_labels]
         many = counted(len(rare), "label is", "labels are")
-        say("note", f"{many} on too few rows to be judged, and left alone: {quoted(rare, 6)}.")
+        say("note", f"{many} on too few rows to be judged, and left alone: {listing(rare, 6)}.")
     if len(result.kept_labels):
         many = counted(len(result.kept_labels), "label is", "labels are")
         say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")

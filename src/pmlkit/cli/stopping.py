@@ -7,8 +7,6 @@ import threading
 from types import FrameType
 from typing import Any
 
-__all__ = ["stop_on_sigterm", "stopped_by", "was_terminated"]
-
 INTERRUPTED, TERMINATED = 130, 143
 _received: list[int] = []
 
@@ -51,7 +49,7 @@ def _send_again_what_is_swallowed() -> None:
 
 
 def was_terminated() -> bool:
-    """Tell whether SIGTERM has come."""
+    """Return whether SIGTERM has come."""
     return bool(_received)
 
 

@@ -9,22 +9,11 @@ from scipy import sparse
 from pmlkit._arrays import freeze, freeze_csr, row_hash
 from pmlkit._typing import CSR, Features
 from pmlkit._validation import MAX_COLUMNS, Media, number_table
+from pmlkit._words import listing
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.data.dataset import PMLDataset
-
-__all__ = [
-    "as_features",
-    "as_frame",
-    "features_for",
-    "lacking_features",
-    "refuse_not_subset",
-    "same_media",
-    "same_values",
-    "short_facts",
-    "summary_counts",
-]
 
 
 def as_features(X: Any) -> Features:
@@ -60,7 +49,7 @@ def _refuse_not_finite(X: Features) -> None:
 
 
 def same_values(one: Features | None, other: Features | None) -> bool:
-    """Tell whether two tables hold the same numbers, whatever their type and form."""
+    """Return whether two tables hold the same numbers, whatever their type and form."""
     if one is None or other is None:
         return one is other
     if one.shape != other.shape:
@@ -75,7 +64,7 @@ def same_values(one: Features | None, other: Features | None) -> bool:
 
 
 def same_media(one: Media | None, other: Media | None) -> bool:
-    """Tell whether two sets of images or texts are the same."""
+    """Return whether two sets of images or texts are the same."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     return type(one) is type(other) and one == other
@@ -122,8 +111,8 @@ def features_for(X: Features, own_names: Sequence[str] | None, model: Any, path:
 
 def lacking_features(absent: Sequence[str], path: str | None = None) -> DataError:
     """Return the error for features of a model that a table or data set does not have."""
-    shown = ", ".join(map(repr, absent[:12])) + (f" and {len(absent) - 12} more" if len(absent) > 12 else "")
-    return DataError(f"the table lacks {len(absent)} of the model's features: {shown}.", column=absent[0], path=path)
+    message = f"the table lacks {len(absent)} of the model's features: {listing(absent)}."
+    return DataError(message, column=absent[0], path=path)
 
 
 def summary_counts(X: Features, Y: CSR, truth: CSR | None) -> dict[str, int | float | None]:

@@ -25,9 +25,6 @@ from pmlkit.data._checks import (
 from pmlkit.data.noise import NoiseKind, Rounding, add_noise
 from pmlkit.exceptions import DataError
 
-__all__ = ["PMLDataset"]
-
-
 _SLOTS = {"X": "_x", "Y": "_y", "truth": "_truth", "feature_names": "_feature_names", "label_names": "_label_names"} | {
     "media": "_media", "ids": "_ids", "name": "_name", "provenance": "_provenance"
 }  # fmt: skip

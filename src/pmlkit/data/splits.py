@@ -12,8 +12,6 @@ from pmlkit._labels import as_indicator
 from pmlkit._random import generator
 from pmlkit._typing import CSR, IntArray, RandomState
 
-__all__ = ["StratifiedLabelKFold", "train_test_rows"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -5,9 +5,8 @@ scores are tied and where a row has no true label or all of them; ``convention=`
 """
 
 from pmlkit.metrics._cleaning import cleaning_auc, cleaning_average_precision, evaluate_cleaning, precision_at
-from pmlkit.metrics._evaluate import evaluate, scorer, scorers
+from pmlkit.metrics._evaluate import evaluate, hamming_loss, macro_f1, micro_f1, scorer, scorers
 from pmlkit.metrics._ranking import average_precision, coverage, one_error, ranking_loss
-from pmlkit.metrics._sets import hamming_loss, macro_f1, micro_f1
 
 __all__ = [
     "average_precision",

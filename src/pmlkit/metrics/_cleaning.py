@@ -20,8 +20,6 @@ from pmlkit._typing import BoolArray
 from pmlkit.exceptions import DataError, PMLWarning
 from pmlkit.metrics._inputs import Table, cell_values, read_tables
 
-__all__ = ["cleaning_auc", "cleaning_average_precision", "evaluate_cleaning", "precision_at"]
-
 
 @dataclass(frozen=True)
 class CandidateCells:
@@ -32,7 +30,7 @@ class CandidateCells:
 
     @property
     def undefined(self) -> str | None:
-        """Why nothing can be metricd, or None."""
+        """Why nothing can be measured, or None."""
         n_false, n_cells = np.count_nonzero(self.is_false), len(self.is_false)
         if 0 < n_false < n_cells:
             return None
@@ -98,15 +96,8 @@ def cleaning_average_precision(
 
     Parameters
     ----------
-    y_true : (n_samples, n_labels) indicator, or names per row
-        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
-    candidates : (n_samples, n_labels) indicator, or names per row
-        The candidate labels.
-    confidence : (n_samples, n_labels) array, sparse array or DataFrame
-        How likely each candidate is true, for instance ``label_confidence_``. Only the order matters and only
-        candidate cells are read; a cell that a sparse array does not store is 0.
-    label_names : sequence of str, default=None
-        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
+    y_true, candidates, confidence, label_names
+        As in :func:`cleaning_auc`.
 
     Returns
     -------
@@ -134,18 +125,11 @@ def precision_at(
 
     Parameters
     ----------
-    y_true : (n_samples, n_labels) indicator, or names per row
-        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
-    candidates : (n_samples, n_labels) indicator, or names per row
-        The candidate labels.
-    confidence : (n_samples, n_labels) array, sparse array or DataFrame
-        How likely each candidate is true, for instance ``label_confidence_``. Only the order matters and only
-        candidate cells are read; a cell that a sparse array does not store is 0.
+    y_true, candidates, confidence, label_names
+        As in :func:`cleaning_auc`.
     budget : int or float
         An int is a number of cells, at most that of the candidates. A float in (0, 1] is a share of the candidates,
         rounded to the nearest number of cells, at least one.
-    label_names : sequence of str, default=None
-        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------
@@ -180,12 +164,10 @@ def evaluate_cleaning(
 
     Parameters
     ----------
-    y_true, candidates, confidence : (n_samples, n_labels) array, sparse array or DataFrame
+    y_true, candidates, confidence, label_names
         As in :func:`cleaning_auc`.
     budget : int or float, default=0.1
         As in :func:`precision_at`; by default the least confident tenth of the candidates.
-    label_names : sequence of str, default=None
-        The label of each column; needed only if `y_true` holds names per row and `confidence` has no column names.
 
     Returns
     -------

@@ -1,15 +1,19 @@
-"""All metrics of one set of predictions at once, and the metrics as scorers of scikit-learn."""
+"""Metrics of predicted label sets, all metrics of one set of predictions at once, and scorers of scikit-learn.
+
+Hamming loss and F1 follow from three counts per label, so that sparse tables are never made dense.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import make_scorer
 
+from pmlkit._typing import CSR, IntArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics._inputs import Convention, Table, Ties, check_convention, check_ties, read_tables
-from pmlkit.metrics._ranked import row_metrics
 from pmlkit.metrics._ranking import (
     average_precision,
     coverage,
@@ -17,11 +21,136 @@ from pmlkit.metrics._ranking import (
     mean_over,
     one_error,
     ranking_loss,
+    row_metrics,
     tie_rule,
 )
-from pmlkit.metrics._sets import count_labels, hamming_loss, macro_f1, micro_f1
 
-__all__ = ["evaluate", "scorer", "scorers"]
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Number of rows per label where it is true, where it is predicted, and where it is both."""
+
+    true: IntArray
+    predicted: IntArray
+    both: IntArray
+    n_samples: int
+
+    def hamming_loss(self) -> float:
+        """Share of the cells that are wrong."""
+        n_wrong = self.true.sum() + self.predicted.sum() - 2 * self.both.sum()
+        return float(n_wrong / (self.n_samples * len(self.true)))
+
+    def micro_f1(self, zero_division: float = 0.0) -> float:
+        """F1 of all cells taken together."""
+        n_either = self.true.sum() + self.predicted.sum()
+        return float(2 * self.both.sum() / n_either) if n_either else zero_division
+
+    def macro_f1(self, zero_division: float = 0.0) -> float:
+        """Mean of the F1 of each label, leaving out those that are nan."""
+        n_either = self.true + self.predicted
+        f1 = np.divide(2 * self.both, n_either, out=np.full(len(n_either), zero_division), where=n_either > 0)
+        defined = ~np.isnan(f1)
+        return float(f1[defined].mean()) if defined.any() else float("nan")
+
+
+def hamming_loss(
+    y_true: Table, y_pred: Table, *, convention: Convention = "zhang", label_names: Iterable[Any] | None = None
+) -> float:
+    """Share of the cells (rows x labels) where the prediction differs from the truth.
+
+    Lower is better. Rows with no true label or with all of them count like any other.
+
+    Parameters
+    ----------
+    y_true : (n_samples, n_labels) indicator, or names per row
+        The true labels: array, sparse array or DataFrame of 0/1, or a list of label names per row.
+    y_pred : (n_samples, n_labels) indicator, or names per row
+        The predicted labels.
+    convention : {"zhang", "sklearn"}, default="zhang"
+        The same value under both; it exists so that all metrics have the same signature.
+    label_names : sequence of str, default=None
+        All labels, for names per row; by default those that occur in `y_true` or `y_pred`.
+
+    Examples
+    --------
+    >>> from pmlkit.metrics import hamming_loss
+    >>> hamming_loss([[1, 0], [0, 1]], [[1, 1], [0, 1]])
+    0.25
+    >>> hamming_loss([["sea"], ["sun"]], [["sea", "sun"], ["sun"]])
+    0.25
+    """
+    check_convention(convention)
+    return _counts(y_true, y_pred, label_names).hamming_loss()
+
+
+def micro_f1(
+    y_true: Table,
+    y_pred: Table,
+    *,
+    convention: Convention = "zhang",
+    zero_division: float = 0.0,
+    label_names: Iterable[Any] | None = None,
+) -> float:
+    """F1 of all cells (rows x labels) taken together: 2 x hits / (true cells + predicted cells).
+
+    Parameters
+    ----------
+    y_true, y_pred, convention, label_names
+        As in :func:`hamming_loss`.
+    zero_division : float, default=0.0
+        The value if no cell is true and none is predicted.
+
+    Examples
+    --------
+    >>> from pmlkit.metrics import micro_f1
+    >>> micro_f1([[1, 0], [0, 1]], [[1, 1], [0, 1]])
+    0.8
+    """
+    check_convention(convention)
+    return _counts(y_true, y_pred, label_names).micro_f1(zero_division)
+
+
+def macro_f1(
+    y_true: Table,
+    y_pred: Table,
+    *,
+    convention: Convention = "zhang",
+    zero_division: float = 0.0,
+    label_names: Iterable[Any] | None = None,
+) -> float:
+    """F1 of each label, averaged over labels, so that rare labels weigh as much as frequent ones.
+
+    Parameters
+    ----------
+    y_true, y_pred, convention, label_names
+        As in :func:`hamming_loss`.
+    zero_division : float, default=0.0
+        The F1 of a label that is true nowhere and predicted nowhere; nan leaves such labels out of the mean.
+
+    Examples
+    --------
+    >>> from pmlkit.metrics import macro_f1
+    >>> y_true, y_pred = [[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]
+    >>> round(macro_f1(y_true, y_pred), 4)
+    0.5556
+    >>> round(macro_f1(y_true, y_pred, zero_division=float("nan")), 4)
+    0.8333
+    """
+    check_convention(convention)
+    return _counts(y_true, y_pred, label_names).macro_f1(zero_division)
+
+
+def count_labels(y_true: CSR, y_pred: CSR) -> LabelCounts:
+    """Count per label where two validated indicators agree."""
+    true, predicted, both = (
+        np.bincount(cells.indices, minlength=y_true.shape[1]) for cells in (y_true, y_pred, y_true.multiply(y_pred))
+    )
+    return LabelCounts(true, predicted, both, y_true.shape[0])
+
+
+def _counts(y_true: Table, y_pred: Table, label_names: Iterable[Any] | None) -> LabelCounts:
+    return count_labels(*read_tables(label_names, y_true=y_true, y_pred=y_pred))
+
 
 _CONTRAST_METRICS = ("ranking_loss", "one_error", "average_precision")
 
@@ -101,22 +230,17 @@ def evaluate(
     }
 
 
-@dataclass(frozen=True)
-class _Metric:
-    function: Callable[..., float]
-    greater_is_better: bool
-    needs_scores: bool
-
-
-_METRICS = {
-    "hamming_loss": _Metric(hamming_loss, greater_is_better=False, needs_scores=False),
-    "ranking_loss": _Metric(ranking_loss, greater_is_better=False, needs_scores=True),
-    "one_error": _Metric(one_error, greater_is_better=False, needs_scores=True),
-    "coverage": _Metric(coverage, greater_is_better=False, needs_scores=True),
-    "average_precision": _Metric(average_precision, greater_is_better=True, needs_scores=True),
-    "micro_f1": _Metric(micro_f1, greater_is_better=True, needs_scores=False),
-    "macro_f1": _Metric(macro_f1, greater_is_better=True, needs_scores=False),
+_METRICS: dict[str, Callable[..., float]] = {
+    "hamming_loss": hamming_loss,
+    "ranking_loss": ranking_loss,
+    "one_error": one_error,
+    "coverage": coverage,
+    "average_precision": average_precision,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
 }
+_OF_SETS = ("hamming_loss", "micro_f1", "macro_f1")
+_GREATER_IS_BETTER = ("average_precision", "micro_f1", "macro_f1")
 
 
 def scorer(name: str, **options: Any) -> Any:
@@ -152,11 +276,10 @@ def scorer(name: str, **options: Any) -> Any:
     """
     if name not in _METRICS:
         raise ValueError(f"name must be one of {', '.join(map(repr, _METRICS))}, got {name!r}.")
-    metric = _METRICS[name]
     return make_scorer(
-        metric.function,
-        response_method=("decision_function", "predict_proba") if metric.needs_scores else "predict",
-        greater_is_better=metric.greater_is_better,
+        _METRICS[name],
+        response_method="predict" if name in _OF_SETS else ("decision_function", "predict_proba"),
+        greater_is_better=name in _GREATER_IS_BETTER,
         **options,
     )
 

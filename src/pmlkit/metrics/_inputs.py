@@ -13,8 +13,6 @@ from pmlkit._typing import CSR, IntArray
 from pmlkit._validation import frame_names, number_table
 from pmlkit.exceptions import DataError
 
-__all__ = ["Convention", "Table", "Ties", "cell_values", "check_convention", "check_ties", "read_tables"]
-
 Convention: TypeAlias = Literal["zhang", "sklearn"]
 Ties: TypeAlias = Literal["zhang", "pessimistic", "average"]
 Table: TypeAlias = Any

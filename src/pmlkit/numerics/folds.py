@@ -11,17 +11,17 @@ __all__ = ["content_folds"]
 def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     """Assign every row to one of `n_folds` folds by a hash of its content.
 
-    Identical rows always share a fold, so no row is judged by a model that saw its twin;
+    Identical rows always share a fold, so no row is scored by a model that was fitted on a duplicate of it;
     reordering the rows reorders the folds with them; sparse and dense rows agree.
 
-    `seed`: another seed gives other folds. Returns `fold` (n_samples,): folds are as equal in size as the twins allow.
-    With fewer distinct rows than folds, only as many folds as there are distinct rows are used.
+    Folds are as equal in size as the duplicates allow; another seed gives other folds. With fewer distinct rows than
+    folds, only as many folds as there are distinct rows are used.
     """
     # In single precision, so that a row gets the same fold in float64 and float32; in double precision where
     # single precision would make different rows identical.
     exact, rounded = (row_hash(X, seed=seed, precision=precision) for precision in (np.float64, np.float32))
     hashes = rounded if len(np.unique(rounded)) == len(np.unique(exact)) else exact
-    keys, twin_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    keys, group_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     # Groups of identical rows first, largest group first, each into the smallest fold; then the single rows in turn.
     fold_of_key = np.empty(len(keys), dtype=np.int64)
     filled = np.zeros(n_folds, dtype=np.int64)
@@ -30,7 +30,7 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
         filled[fold_of_key[group]] += sizes[group]
     single = np.flatnonzero(sizes == 1)
     fold_of_key[single] = _fill_evenly(filled, len(single))
-    return fold_of_key[twin_of.ravel()]
+    return fold_of_key[group_of.ravel()]
 
 
 def _fill_evenly(filled: IntArray, n_items: int) -> IntArray:

@@ -6,8 +6,6 @@ from scipy import linalg, sparse
 from pmlkit._typing import Features, FloatArray
 from pmlkit.numerics.products import as_dense, inner_products
 
-__all__ = ["gaussian_block", "mean_distance", "nystrom_features", "scale_gamma", "squared_distances"]
-
 EXACT_DISTANCE_ROWS = 6000
 """Largest number of rows for which the mean distance is exact; above, it is estimated from a quarter as many rows."""
 
@@ -30,15 +28,7 @@ def gaussian_block(A: Features, B: Features, width: float) -> FloatArray:
 
 
 def scale_gamma(X: Features) -> float:
-    """Return scikit-learn's ``gamma="scale"``: one over the number of features times their variance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.kernels import scale_gamma
-    >>> scale_gamma(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    0.5
-    """
+    """Return scikit-learn's ``gamma="scale"``: one over the number of features times their variance."""
     variance = float(X.multiply(X).mean() - X.mean() ** 2) if sparse.issparse(X) else float(X.var())
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 

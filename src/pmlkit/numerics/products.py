@@ -5,8 +5,6 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray
 
-__all__ = ["as_dense", "cells_of_product", "cells_of_thin_product", "inner_products", "transposed_product"]
-
 _BLOCK_CELLS = 2**23
 _FEW_LABELS = 64
 """Largest number of labels at which a sparse matrix of candidates is made dense, if it is small."""
@@ -34,14 +32,6 @@ def cells_of_thin_product(left: FloatArray, right: FloatArray, pattern: CSR) -> 
     """Return the cells of ``left @ right`` that `pattern` holds, for dense matrices whose common side is short.
 
     The cost is that of these cells, not of all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.products import cells_of_thin_product
-    >>> cells_of_thin_product(np.array([[1.0], [2.0]]), np.array([[3.0, 4.0]]), sparse.csr_array(np.eye(2)))
-    array([3., 8.])
     """
     cells = np.empty(pattern.nnz)
     columns = np.ascontiguousarray(right.T)
@@ -58,15 +48,6 @@ def transposed_product(left: Features, candidates: CSR) -> FloatArray:
 
     With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice
     that with a dense one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.products import transposed_product
-    >>> transposed_product(np.array([[1.0, 2.0]]), sparse.csr_array(np.array([[0.0, 3.0]])))
-    array([[0., 3.],
-           [0., 6.]])
     """
     n_samples, n_labels = candidates.shape
     if n_labels <= _FEW_LABELS and n_samples * n_labels <= _BLOCK_CELLS:
@@ -85,14 +66,5 @@ def inner_products(A: Features, B: Features) -> FloatArray:
 
 
 def as_dense(A: Features) -> FloatArray:
-    """Return A as a dense array, itself where it is one.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from pmlkit.numerics.products import as_dense
-    >>> as_dense(sparse.eye_array(2))
-    array([[1., 0.],
-           [0., 1.]])
-    """
+    """Return A as a dense array, itself where it is one."""
     return np.asarray(A.toarray() if sparse.issparse(A) else A)

@@ -5,8 +5,6 @@ from scipy import linalg
 
 from pmlkit._typing import FloatArray, IntArray
 
-__all__ = ["nuclear_prox", "project_rows_to_simplex", "soft_threshold"]
-
 _SMALL = 32
 """Largest matrix for which all eigenpairs cost less than a subset of them."""
 

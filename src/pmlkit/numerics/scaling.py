@@ -9,8 +9,6 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from pmlkit._typing import Features, FloatArray
 
-__all__ = ["Normalize", "column_moments", "column_scale", "scale_of_moments", "scaled"]
-
 Normalize = Literal["unit", "standard"] | None
 
 

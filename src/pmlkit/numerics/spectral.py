@@ -14,17 +14,6 @@ from scipy import linalg, sparse
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.numerics.products import as_dense
 
-__all__ = [
-    "CenteredRows",
-    "ShiftedRows",
-    "ThinSVD",
-    "add_constant_column",
-    "centered_rows",
-    "eigenpairs",
-    "smaller_gram",
-    "spectral_norm",
-]
-
 _NULL = 20 * float(np.finfo(np.float64).eps)
 """Times the size of a matrix: eigenvalues below this share of the largest are rounding errors."""
 _MAX_SIDE = 15_000

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit.data import read
-from pmlkit.data.files.arff_header import quote, read_header, unquote
+from pmlkit.data.files.arff_parser import quote, read_header, unquote
 from pmlkit.exceptions import DataError, PMLWarning
 
 DENSE = """\
@@ -125,8 +125,9 @@ def test_xml_wins_over_the_relation_name(save):
 
 def test_moved_attributes_after_the_count_are_warned_of(save):
     relation = "'r: -C 2-weka.filters.unsupervised.attribute.Remove-R1-45'"
-    with pytest.warns(PMLWarning, match="Pass labels= to be sure"):
+    with pytest.warns(PMLWarning) as caught:
         read(save(toy(relation=relation)))
+    assert caught[0].message.option == "labels"
     assert read(save(toy(relation=relation), xml=["a"])).n_labels == 1
 
 
@@ -155,12 +156,14 @@ def test_missing_values(save):
     np.testing.assert_array_equal(read(save(text), labels=1).X, [[3, 1], [2, 1], [4, 1]])
     np.testing.assert_array_equal(read(save(text), labels=1, missing="zero").X, [[0, 1], [2, 0], [4, 1]])
     packed = toy(attributes=("a {0,1}", "x real"), rows=("{0 1,1 ?}", "{1 2}", "{}"))
-    with pytest.raises(DataError, match="1 value.*row 0, column 'x'"):
+    with pytest.raises(DataError, match="1 value.*row 0") as caught:
         read(save(packed), labels=1, missing="error")
+    assert (caught.value.option, caught.value.column) == ("missing", "x")
     np.testing.assert_array_equal(read(save(packed), labels=1, missing="mean").X.toarray(), [[1], [2], [0]])
     np.testing.assert_array_equal(read(save(packed), labels=1, missing="zero").X.toarray(), [[0], [2], [0]])
-    with pytest.raises(DataError, match="label 'a' is missing in row 0"):
+    with pytest.raises(DataError, match="missing in row 0") as caught:
         read(save(toy(rows=("?,0,1",))), labels=1, missing="zero")
+    assert caught.value.column == "a"
     with pytest.raises(ValueError, match="'error', 'mean' or 'zero', got 'median'"):
         read(save(text), labels=1, missing="median")
 
@@ -169,7 +172,7 @@ def test_ignored_attributes_may_be_anything(save):
     attributes = ("key string", "a {0,1}", "x real", "day date 'yyyy'")
     rows = ("'p,1',1,2,1999", "q r,0,3,?")
     text = toy(attributes=attributes, rows=rows)
-    with pytest.raises(DataError, match="'key' is of type string") as caught:
+    with pytest.raises(DataError) as caught:
         read(save(text), labels=["a"])
     assert (caught.value.option, caught.value.value, caught.value.column) == ("ignore", "'key'", "key")
     data = read(save(text), labels=["a"], ignore=["key", "d*"])
@@ -258,8 +261,9 @@ def test_refuses(save, text, options, message):
 
 
 def test_a_label_of_the_xml_must_be_in_the_file(save):
-    with pytest.raises(DataError, match=r"toy\.xml names 2 labels .*the first is 'green'"):
+    with pytest.raises(DataError, match="2 labels") as caught:
         read(save(toy(), xml=["a", "green", "black"]))
+    assert (caught.value.option, caught.value.column) == ("labels", "green")
 
 
 def test_a_name_for_a_feature_and_a_label_is_refused_on_writing(tmp_path):
@@ -286,7 +290,7 @@ def test_long_files_cross_the_batches(save):
     np.testing.assert_array_equal(data.X, X)
     np.testing.assert_array_equal(data.Y.toarray().ravel(), Y)
     assert read(save(packed), labels=1) == data
-    with pytest.raises(DataError, match="line 5006 "):
-        read(save(dense + "\n1,2"), labels=1)
-    with pytest.raises(DataError, match="line 5006 "):
-        read(save(packed + "\n{0 1,7 1}"), labels=1)
+    for text in (dense + "\n1,2", packed + "\n{0 1,7 1}"):
+        with pytest.raises(DataError) as caught:
+            read(save(text), labels=1)
+        assert caught.value.line == 5006

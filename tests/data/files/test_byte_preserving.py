@@ -141,8 +141,9 @@ def test_a_long_text_in_arff_takes_no_more_memory_than_a_few_copies():
 
 def test_an_arff_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("pmlkit.data.files.arff._MAX_LINE", 1000)
-    with pytest.raises(DataError, match="line 3 is longer than"):
+    with pytest.raises(DataError) as caught:
         ArffFile(io.BytesIO(b"@relation r\n@attribute a real\n" + b"%" * 2000))
+    assert caught.value.line == 3
 
 
 def test_json_lines_keep_every_byte_but_the_value():
@@ -157,8 +158,9 @@ def test_json_lines_keep_every_byte_but_the_value():
 
 @pytest.mark.parametrize("line", [b"[1]", b'{"a":1', b'{"a":1} x', b'{"a":1,"a":2}', b"{'a':1}", b"\xff"])
 def test_lines_that_are_no_objects_are_refused(line):
-    with pytest.raises(DataError, match="line 1"):
+    with pytest.raises(DataError) as caught:
         JsonFile(io.BytesIO(line + b"\n"))
+    assert caught.value.line == 1
 
 
 def test_parquet_keeps_types_metadata_and_compression():
@@ -242,10 +244,12 @@ def test_columns_are_chosen_by_what_they_hold():
     assert set(chosen.left_out) == {"id", "who"}
     named = choose_columns(table, text=["who"], other=["tags"])
     assert named.names == ("who",)
-    with pytest.raises(DataError, match="Did you mean 'body'"):
+    with pytest.raises(DataError, match="Did you mean 'body'") as caught:
         choose_columns(table, text=["bodi"])
-    with pytest.raises(DataError, match="cannot be a feature"):
+    assert caught.value.column == "bodi"
+    with pytest.raises(DataError) as caught:
         choose_columns(table, text=["tags"], other=["tags"])
+    assert caught.value.column == "tags"
 
 
 def test_numbers_may_be_missing_but_not_words():

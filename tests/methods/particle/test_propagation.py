@@ -12,8 +12,7 @@ from pmlkit.methods.particle.elicitation import (
     reweight_to_class_mass,
     rows_to_unit_range,
 )
-from pmlkit.numerics.neighbors import nearest
-from pmlkit.numerics.reconstruction import reconstruction_graph
+from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 
 
 def dense_propagation(T, Y, alpha, tol=1e-5, max_iter=1000):

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import FloatArray
+from pmlkit._words import FIVE, MetricInfo
 from pmlkit.bench.formatting import count, number
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, Experiments
 from pmlkit.bench.paper.figures import (
@@ -22,7 +22,7 @@ from pmlkit.bench.paper.figures import (
     find_case,
     main_results,
 )
-from pmlkit.bench.results import Results, collect
+from pmlkit.bench.summary import Results, collect
 
 Ruling = Literal["holds", "holds in part", "does not hold", "not tested"]
 _PERCENT = {"RankSVM": 92.17, "ML-KNN": 88.70, "PML-LRS": 91.30, "fPML": 85.22, "DRAMA": 80.87, "PARTICLE-VLS": 85.22}
@@ -41,10 +41,7 @@ class Claim:
 
 
 def judge_claims(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
-    """Return the paper's claims, each with a ruling and the numbers behind it.
-
-    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. `experiments`: experiments that were run.
-    """
+    """Return the paper's claims, each with a ruling and the numbers behind it in the cells of `load_cells`."""
     results = main_results(cells)
     counts = [one for one in compare_table_3(results) if one.metric is None]
     return [

@@ -43,7 +43,7 @@ SENSITIVITY: dict[str, dict[float, str]] = {
 
 @dataclass(frozen=True)
 class Experiments:
-    """Experiments to run.
+    """Experiments to run; made by `embedded_experiments`, whose example shows them, or `paper_experiments`.
 
     Attributes
     ----------
@@ -59,13 +59,6 @@ class Experiments:
         Seconds; a method that takes longer at its first repeat on a data set is run only once there.
     methods : tuple of str
         Methods of tables 2 and 3, by the paper's names.
-
-    Examples
-    --------
-    >>> from pmlkit.bench.paper import embedded_experiments
-    >>> small = embedded_experiments(repeats=1, n_rows=60, methods=["PML-LFC", "ML-KNN"])
-    >>> small.methods, small.repeats, small.missing
-    (('PML-LFC', 'ML-KNN'), 1, ())
     """
 
     data: tuple[dict[str, Any], ...]
@@ -83,7 +76,8 @@ class Experiments:
 
     def first_repeat(self) -> Plan:
         """Return the plan that runs every method once on every case of table 2; what fails is not tried again."""
-        data = [_with_noise(entry, [TABLE_2_RATIO]) for entry in self.data]
+        half = {"noise": [TABLE_2_RATIO]}
+        data = [entry if entry["noise"] == ["own"] else entry | half for entry in self.data]
         return Plan(data, _entries(self.methods), repeats=1)
 
     def seconds(self, cells: pd.DataFrame) -> dict[tuple[str, str], float]:
@@ -97,13 +91,7 @@ class Experiments:
         return dict(zip(zip(first["data"], first["label"], strict=True), seconds, strict=True))
 
     def tables(self, cells: pd.DataFrame) -> list[Plan]:
-        """Return the plans of tables 2 and 3 for the methods whose first repeat succeeded.
-
-        Parameters
-        ----------
-        cells : DataFrame
-            Results of `first_repeat`.
-        """
+        """Return the plans of tables 2 and 3 for the methods whose first repeat, in `cells`, succeeded."""
         seconds = self.seconds(cells)
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for entry in self.data:
@@ -204,7 +192,3 @@ def _entries(labels: Sequence[str]) -> list[dict[str, Any]]:
 
 def _variant(label: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"name": "PMLLFC", "label": label, "params": OUR_SETTING | params}
-
-
-def _with_noise(entry: dict[str, Any], ratios: list[float]) -> dict[str, Any]:
-    return entry if entry["noise"] == ["own"] else entry | {"noise": ratios}

@@ -11,12 +11,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pmlkit._metric_info import FIVE, MetricInfo
 from pmlkit._typing import IntArray
+from pmlkit._words import FIVE, MetricInfo
 from pmlkit.bench.formatting import count
-from pmlkit.bench.results import Results, collect
 from pmlkit.bench.statistics import PairedTests
-from pmlkit.bench.summary import compare
+from pmlkit.bench.summary import Results, collect, compare
 
 LFC = "PML-LFC"
 RIVALS = ("RankSVM", "ML-KNN", "PML-LRS", "fPML", "DRAMA", "PARTICLE-VLS")
@@ -275,11 +274,7 @@ def _share_verdict(ours: Sequence[int], theirs: Sequence[int], is_doubtful: bool
 
 
 def compare_sizes(found: dict[str, dict[str, float]]) -> list[SizeFigure]:
-    """Compare table 1 with what the data files have.
-
-    `found`: ``n_rows``, ``n_features``, ``n_labels``, ``true_labels_per_row``, ``false_candidates``; data sets that are
-    absent are left out.
-    """
+    """Compare table 1 with what the data files have, by data set and column of the table."""
     printed = table(1).set_index("data")
     figures = []
     for data, facts in found.items():

@@ -5,20 +5,19 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from markupsafe import Markup
 
 from pmlkit._files import replacing
-from pmlkit._metric_info import FIVE
+from pmlkit._words import FIVE
 from pmlkit.bench.formatting import count, number
-from pmlkit.bench.paper.claims import Claim, VariantResults
+from pmlkit.bench.paper.claims import Ruling, VariantResults
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
 from pmlkit.bench.paper.figures import ENOUGH_REPEATS, LFC, RIVALS, Figure, contradictions, table_3_faults, tally
 from pmlkit.bench.plots import Series, dot_chart, line_chart, swatch
 from pmlkit.bench.reporting import render, report_parts
-from pmlkit.bench.results import means_csv
-from pmlkit.bench.summary import summarize
+from pmlkit.bench.summary import means_csv, summarize
 from pmlkit.data import data_home
 
 if TYPE_CHECKING:
@@ -159,15 +158,9 @@ def _page(found: "Reproduction", commands: Sequence[str]) -> str:
         faults_3=table_3_faults(),
         run_once=found.experiments.run_once(found.cells),
         home=str(data_home()),
-        rulings=_tally_rulings(found.claims),
+        rulings={ruling: [claim.ruling for claim in found.claims].count(ruling) for ruling in get_args(Ruling)},
         **report_parts(summary),
     )
-
-
-def _tally_rulings(claims: Sequence[Claim]) -> dict[str, int]:
-    """Count the rulings."""
-    rulings = [claim.ruling for claim in claims]
-    return {ruling: rulings.count(ruling) for ruling in ("holds", "holds in part", "does not hold", "not tested")}
 
 
 def _curves(found: "Reproduction") -> list[tuple[str, Markup]]:

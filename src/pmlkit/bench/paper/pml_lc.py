@@ -57,12 +57,9 @@ XIE_HUANG_METHODS: dict[str, tuple[str | None, Callable[[Any], BasePML]]] = {
 
 
 def protocol(name: str, *, max_rows: int | None = None) -> tuple[Any, BoolArray, int]:
-    """Read a data set as the paper prepares it.
+    """Return features, truth and size of candidate sets of a data set of `DATA`, as the paper prepares it.
 
-    - `name`: one of `DATA`.
-    - `max_rows`: keep only so many rows, drawn with a fixed seed.
-    - Returns `truth` (n_samples, n_labels): at most the 15 most frequent labels; every row has one.
-    - Returns `n_candidates`: size of the candidate sets.
+    At most `max_rows` rows, drawn with a fixed seed, and the 15 most frequent labels; every row has one.
     """
     path = data_home() / f"{name}.npz"
     if not path.is_file():

@@ -203,10 +203,7 @@ def _make_folder(folder: Path) -> Path:
 
 
 def compare_with_paper(cells: pd.DataFrame, experiments: Experiments) -> Reproduction:
-    """Compare results with the figures and the claims of the paper.
-
-    `cells`: one row per cell, see :func:`pmlkit.bench.store.load_cells`. `experiments`: the experiments that were run.
-    """
+    """Compare the cells of `pmlkit.bench.load_cells` with the figures and the claims of the paper."""
     results = main_results(cells)
     printed = [name for name in experiments.names if not name.startswith("digit-strips")]
     variants = {*ABLATIONS, *(label for labels in SENSITIVITY.values() for label in labels.values()), *RIVALS, LFC}

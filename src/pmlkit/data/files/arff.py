@@ -19,22 +19,34 @@ from scipy import sparse
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.arff_header import Attribute, Header, find_label_xml, quote, read_header, read_label_xml, unquote
-from pmlkit.data.files.arff_rows import dense_fields, read_rows, sparse_cells, sparse_fields
-from pmlkit.data.files.base import Edits, TableFile, as_names, select
-from pmlkit.data.files.common import (
+from pmlkit.data.files.arff_parser import (
+    Attribute,
+    Header,
+    dense_fields,
+    find_label_xml,
+    quote,
+    read_header,
+    read_label_xml,
+    read_rows,
+    sparse_cells,
+    sparse_fields,
+    unquote,
+)
+from pmlkit.data.files.base import (
+    Edits,
     Missing,
-    Source,
+    TableFile,
+    as_names,
     check_labels,
     fill_missing,
     losses,
     number_texts,
     row_blocks,
+    select,
     written_labels,
 )
+from pmlkit.data.files.registry import Source
 from pmlkit.exceptions import DataError, PMLWarning
-
-__all__ = ["ArffFile", "label_positions", "read_arff", "write_arff"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +59,7 @@ _MOVED = re.compile(r"attribute\.(?:Remove|Reorder|Add|Copy|AttributeSelection)"
 
 
 class ArffFile(TableFile):
-    """A dense or sparse ARFF file of which every byte is kept, but for the cells that are changed."""
+    """A dense or sparse ARFF file that is written again byte by byte, except for changed cells."""
 
     def __init__(self, stream: BinaryIO) -> None:
         raw = stream.read()
@@ -93,7 +105,8 @@ class ArffFile(TableFile):
         values = dict(sparse_cells(number, line))
         beyond = next((j for j in values if j >= len(self.columns)), None)
         if beyond is not None:
-            raise DataError(f"line {number} has the index {beyond}, but there are only {len(self.columns)} attributes.")
+            message = f"line {number} has the index {beyond}, but there are only {len(self.columns)} attributes."
+            raise DataError(message, line=number)
         return values
 
     def write(self, stream: BinaryIO, edits: Edits) -> None:
@@ -165,16 +178,6 @@ def read_arff(
     -------
     dataset : PMLDataset
         The labels are the candidates, in the order of the attributes; the truth is unknown.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> from pmlkit.data.files.common import Source
-    >>> from pmlkit.data.files.arff import read_arff
-    >>> text = b"@relation 'r: -C 1'\n@attribute red {0,1}\n@attribute size real\n@data\n1,0.5\n0,2"
-    >>> data = read_arff(Source(pathlib.Path("r.arff"), "r", io.BytesIO(text)))
-    >>> data.label_names, data.feature_names, data.n_samples
-    (('red',), ('size',), 2)
     """
     if nominal not in ("ordinal", "onehot"):
         raise ValueError(f"nominal must be 'ordinal' or 'onehot', got {nominal!r}.")
@@ -299,25 +302,6 @@ def write_arff(dataset: PMLDataset, stream: BinaryIO, *, labels: Literal["candid
     """Write a MEKA file: labels first, their number as ``-C`` in the relation name; sparse rows for CSR features.
 
     `labels` ({"candidates", "truth"}): which labels.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.arff import write_arff
-    >>> stream = io.BytesIO()
-    >>> write_arff(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> print(stream.getvalue().decode())
-    @relation ': -C 2'
-    <BLANKLINE>
-    @attribute label_0 {0,1}
-    @attribute label_1 {0,1}
-    @attribute feature_0 numeric
-    <BLANKLINE>
-    @data
-    1,1,0.5
-    0,1,0
-    <BLANKLINE>
     """
     Y = written_labels(dataset, labels)
     if lost := losses(dataset, carries=("feature names", "label names")):

@@ -1,6 +1,7 @@
 """A file of rows and named columns: cells can be read, and written again with some of them changed.
 
-Also how columns are selected by name or pattern, and what the columns of a table that pmlkit wrote are called.
+Also how columns are selected by name or pattern, what the columns of a table that pmlkit wrote are called, and what
+readers and writers of data sets share: missing values, checks of labels, blocks of rows.
 """
 
 import fnmatch
@@ -8,44 +9,24 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from pmlkit._typing import Features, FloatArray
-from pmlkit._words import did_you_mean
+from pmlkit._typing import CSR, Features, FloatArray
+from pmlkit._words import counted, did_you_mean, excerpt, listing
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.common import losses
 from pmlkit.exceptions import DataError
-
-__all__ = [
-    "FEATURE_PREFIX",
-    "ID_COLUMN",
-    "LABEL_PREFIX",
-    "MEDIA_COLUMN",
-    "TRUTH_PREFIX",
-    "Edits",
-    "Names",
-    "TableFile",
-    "as_names",
-    "as_number",
-    "check_column",
-    "excerpt",
-    "is_missing",
-    "label_key",
-    "likely_labels",
-    "listing",
-    "own_columns",
-    "parse_numbers",
-    "read_ids",
-    "refuse_repeated",
-    "select",
-]
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+Missing = Literal["error", "mean", "zero"]
 Edits = Mapping[str, Mapping[int, Any]]
 """New cells: for a column, the row numbers and what stands there now."""
 Names = str | Collection[str]
@@ -105,12 +86,6 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
 
     `values`: texts or numbers. `name`: the column, for messages. `decimal_comma`: whether ``1,5`` is a number, too.
     `start`: the row of the first value, for messages.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.base import parse_numbers
-    >>> parse_numbers(["1.5", "", "NA"], "size").tolist(), parse_numbers(["True", "false"], "big").tolist()
-    ([1.5, nan, nan], [1.0, 0.0])
     """
     try:
         numbers = np.fromiter(map(float, values), np.float64, len(values))
@@ -132,7 +107,7 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a cell of a column of numbers is empty, in one of the usual spellings."""
+    """Return whether a cell of a column of numbers is empty, in one of the usual spellings."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _MISSING)
 
 
@@ -168,14 +143,7 @@ def refuse_repeated(columns: Sequence[str]) -> None:
 
 
 def as_names(words: Names | None) -> list[str]:
-    """Return a list of names or patterns, those of ``@file`` read from the file.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.base import as_names
-    >>> as_names("tags"), as_names(["a", "b*"]), as_names(None)
-    (['tags'], ['a', 'b*'], [])
-    """
+    """Return a list of names or patterns, those of ``@file`` read from the file."""
     items = [] if words is None else [words] if isinstance(words, str | os.PathLike) else list(words)
     names: list[str] = []
     for item in map(str, items):
@@ -228,17 +196,6 @@ def likely_labels(names: Sequence[str]) -> list[str]:
     return [name for name in names if _LIKELY_LABELS.match(name)]
 
 
-def excerpt(text: str, width: int = 60) -> str:
-    """Return the start of a text, quoted, for an error message."""
-    return repr(text if len(text) <= width else text[:width] + "...")
-
-
-def listing(names: Sequence[str], limit: int = 12) -> str:
-    """Return the first names for an error message, long ones cut, and how many more there are."""
-    shown = ", ".join(excerpt(str(name)) for name in names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
-
-
 def own_columns(dataset: PMLDataset) -> tuple[list[str], list[Sequence[Any]], list[Features]]:
     """Return the names of all columns, the columns of words (ids, texts) and the matrices of numbers, in this order."""
     if lost := losses(dataset, carries=("truth", "feature names", "label names", "ids", "texts")):
@@ -266,17 +223,120 @@ def _feature_column(name: str) -> str:
 
 
 def label_key(wanted: object, name: str) -> str:
-    """Return what a label is called apart from the prefix, or the rest of the pattern, that marks its column.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.base import label_key
-    >>> label_key("true_*", "true_red"), label_key(["label:red"], "label:red")
-    ('red', 'red')
-    """
+    """Return what a label is called apart from the prefix, or the rest of the pattern, that marks its column."""
     patterns = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
     if len(patterns) == 1 and str(patterns[0]).count("*") == 1:
         before, _, after = str(patterns[0]).partition("*")
         return name.removeprefix(before).removesuffix(after)
     prefix = TRUTH_PREFIX if name.startswith(TRUTH_PREFIX) else LABEL_PREFIX
     return name.removeprefix(prefix)
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `size` items."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nominal: Collection[int] = ()) -> Features:
+    """Replace NaN as asked: by zero, or by the mean of the column (for a nominal one its most frequent value)."""
+    if missing not in ("error", "mean", "zero"):
+        raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
+    is_sparse = sparse.issparse(table)
+    values: NDArray[Any] = table.data if is_sparse else table
+    absent = np.isnan(values)
+    if not absent.any():
+        return table
+    columns = table.indices[absent] if is_sparse else np.nonzero(absent)[1]
+    n_absent = int(absent.sum())
+    found = f"{counted(n_absent, 'value')} {'is' if n_absent == 1 else 'are'} missing"
+    if missing == "error":
+        first = int(np.searchsorted(table.indptr, np.flatnonzero(absent)[0], "right")) - 1 if is_sparse else None
+        row = first if first is not None else int(np.nonzero(absent)[0][0])
+        raise DataError(
+            f"{found}, the first in row {row}, column {names[columns[0]]!r}.",
+            option="missing",
+            value="'mean'",
+            remedy=" (or 'zero') to fill them",
+            column=names[columns[0]],
+        )
+    logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
+    values = values.copy()
+    values[absent] = 0.0 if missing == "zero" else _typical(table, columns, set(nominal))
+    return sparse.csr_array((values, table.indices, table.indptr), shape=table.shape) if is_sparse else values
+
+
+def _typical(table: Features, columns: NDArray[Any], nominal: set[int]) -> NDArray[np.float64]:
+    """Return, for each of `columns`, the mean (or the mode) of what is known; 0 where nothing is."""
+    distinct, where = np.unique(columns, return_inverse=True)
+    fillings = np.zeros(len(distinct))
+    for k, j in enumerate(distinct.tolist()):
+        column = table[:, [j]].toarray().ravel() if sparse.issparse(table) else table[:, j]
+        known = column[~np.isnan(column)]
+        if len(known) and j in nominal:
+            found, counts = np.unique(known, return_counts=True)
+            fillings[k] = found[counts.argmax()]
+        elif len(known):
+            fillings[k] = known.mean()
+    return fillings[where]
+
+
+def check_labels(table: Features, names: Sequence[str]) -> Features:
+    """Return the label columns of a table; refuse, with row and label, a value other than 0 or 1."""
+    values: NDArray[Any] = table.data if sparse.issparse(table) else table
+    strange = np.flatnonzero((values != 0) & (values != 1))
+    if not len(strange):
+        return table
+    if sparse.issparse(table):
+        row, label = int(np.searchsorted(table.indptr, strange[0], "right")) - 1, int(table.indices[strange[0]])
+    else:
+        row, label = (int(i) for i in np.unravel_index(strange[0], table.shape))
+    value = values.flat[strange[0]]
+    found = "is missing" if np.isnan(value) else f"has the value {value:g}"
+    raise DataError(f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label])
+
+
+def number_texts(values: NDArray[Any]) -> list[str]:
+    """Return the shortest texts that read back as exactly these numbers."""
+    return [repr(value).removesuffix(".0") for value in values.astype(np.float64).tolist()]
+
+
+def pack(X: Any) -> Features:
+    """Return a table as CSR where fewer than 3 cells in 10 are filled, else dense, whatever it came as."""
+    filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
+    if filled < 0.3 * X.shape[0] * X.shape[1]:
+        return sparse.csr_array(X)
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def row_blocks(*tables: Features, cells: int = 2**20) -> Iterator[tuple[Features, ...]]:
+    """Yield the same rows of each table, so few that they have about `cells` cells as text or dense."""
+    n_rows = tables[0].shape[0]
+    step = max(1, cells // (1 + sum(table.shape[1] for table in tables)))
+    for start in range(0, n_rows, step):
+        yield tuple(table[start : start + step] for table in tables)
+
+
+def written_labels(dataset: PMLDataset, labels: str) -> CSR:
+    """Return the label block that a format with room for one writes."""
+    if labels not in ("candidates", "truth"):
+        raise ValueError(f"labels must be 'candidates' or 'truth', got {labels!r}.")
+    if labels == "candidates":
+        return dataset.Y
+    if dataset.truth is None:
+        raise ValueError("labels='truth' was asked for, but the truth of this data set is unknown.")
+    return dataset.truth
+
+
+def losses(dataset: PMLDataset, *, carries: Collection[str] = ()) -> list[str]:
+    """Name the parts of the data set that a format which carries only `carries` leaves out."""
+    parts = {
+        "truth": dataset.truth is not None,
+        "feature names": dataset.has_feature_names,
+        "label names": dataset.has_label_names,
+        "ids": dataset.ids is not None,
+        "texts": isinstance(dataset.media, tuple),
+        "images": isinstance(dataset.media, np.ndarray),
+    }
+    return [part for part, present in parts.items() if present and part not in carries]

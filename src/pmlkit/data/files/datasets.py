@@ -1,7 +1,8 @@
-"""Read a data set from a file or a table of numbers, or write one: `pmlkit.data.read` and `pmlkit.data.write`."""
+"""Data sets and files: `pmlkit.data.read`, `pmlkit.data.write` and `pmlkit.data.data_home`."""
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,17 @@ from pmlkit.data.files.base import (
     LABEL_PREFIX,
     MEDIA_COLUMN,
     TRUTH_PREFIX,
+    Missing,
     Names,
     TableFile,
     check_column,
+    fill_missing,
     read_ids,
     select,
 )
-from pmlkit.data.files.common import Missing, Source, fill_missing
 from pmlkit.data.files.labels import LabelColumns, read_labels
-from pmlkit.data.files.registry import FORMATS, compressed, format_by_name, open_file, parse_table
+from pmlkit.data.files.registry import FORMATS, Source, compressed, format_by_name, open_file, parse_table
 from pmlkit.exceptions import DataError
-
-__all__ = ["own_layout", "read", "read_table", "to_dataset", "write"]
 
 _COMPRESSIONS = (".gz", ".bz2")
 
@@ -205,16 +205,6 @@ def read_table(
     dataset : PMLDataset
         Without `truth`, the truth is unknown. The labels of sets are in alphabetical order. Whole
         numbers in the `id` column of a text file become int.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> from pmlkit.data.files.datasets import read_table
-    >>> from pmlkit.data.files.common import Source
-    >>> text = b"key,size,tag_red,tag_blue\n7,0.5,1,0\n8,2,1,1\n"
-    >>> data = read_table(Source(pathlib.Path("r.csv"), "r", io.BytesIO(text), "csv"), labels="tag_*", id="key")
-    >>> data.label_names, data.feature_names, data.ids
-    (('tag_red', 'tag_blue'), ('size',), (7, 8))
     """
     file = parse_table(source, delimiter=delimiter, encoding=encoding)
     return to_dataset(file, labels, truth, sep, id, media, ignore, missing)
@@ -310,3 +300,30 @@ def _aligned_truth(true: LabelColumns, truth: Names, found: LabelColumns, labels
             f"truth names {counted(len(true.names), 'column')}, but there are {counted(len(found.names), 'label')}."
         )
     return true.Y if unknown else Y
+
+
+def data_home() -> Path:
+    """Return the folder of the benchmark data sets; it need not exist.
+
+    The environment variable ``PMLKIT_DATA`` names it. By default it is ``pmlkit`` in the user's data folder:
+    ``$XDG_DATA_HOME`` or ``~/.local/share`` (Linux), ``~/Library/Application Support`` (macOS), ``%LOCALAPPDATA%``
+    (Windows).
+
+    Examples
+    --------
+    >>> from pmlkit.data import data_home
+    >>> data_home().is_absolute()
+    True
+    """
+    named = os.environ.get("PMLKIT_DATA")
+    return Path(named).absolute() if named else _user_folder() / "pmlkit"
+
+
+def _user_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    given = os.environ.get("XDG_DATA_HOME", "")
+    # By the XDG rule, a relative path is to be ignored.
+    return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"

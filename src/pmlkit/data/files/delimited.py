@@ -1,4 +1,4 @@
-"""CSV and TSV files of which every byte is kept, but for the cells that are changed; and data sets as such files."""
+"""CSV and TSV files that are written again byte by byte, except for changed cells; and data sets as such files."""
 
 import codecs
 import csv
@@ -14,11 +14,16 @@ from scipy import sparse
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, own_columns, parse_numbers, refuse_repeated
-from pmlkit.data.files.common import number_texts, row_blocks
+from pmlkit.data.files.base import (
+    Edits,
+    TableFile,
+    number_texts,
+    own_columns,
+    parse_numbers,
+    refuse_repeated,
+    row_blocks,
+)
 from pmlkit.exceptions import DataError
-
-__all__ = ["DelimitedFile", "write_csv", "write_tsv"]
 
 _MAX_RECORD = 2**26  # characters: beyond that it is not a table of short cells, or not a table at all
 _BOMS = {
@@ -270,18 +275,7 @@ def write_csv(dataset: PMLDataset, stream: BinaryIO) -> None:
 
 
 def write_tsv(dataset: PMLDataset, stream: BinaryIO) -> None:
-    r"""Write a TSV file; as `write_csv`, with tabs.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.delimited import write_tsv
-    >>> stream = io.BytesIO()
-    >>> write_tsv(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> stream.getvalue().splitlines()[1].split(b"\t")
-    [b'0.5', b'1', b'1']
-    """
+    r"""Write a TSV file; as `write_csv`, with tabs."""
     _write_text(dataset, stream, "\t")
 
 

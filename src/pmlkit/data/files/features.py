@@ -13,16 +13,13 @@ from scipy import sparse
 
 from pmlkit._arrays import as_csr
 from pmlkit._typing import Features, FloatArray
-from pmlkit._words import counted, did_you_mean
-from pmlkit.data.files.base import TableFile, as_number, check_column, is_missing, listing, parse_numbers
-from pmlkit.data.files.common import Missing
+from pmlkit._words import counted, did_you_mean, listing
+from pmlkit.data.files.base import Missing, TableFile, as_number, check_column, is_missing, parse_numbers
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
     from sklearn.compose import ColumnTransformer
-
-__all__ = ["FeatureColumns", "TableReader", "VectorizerSettings", "choose_columns", "find_identifier"]
 
 logger = logging.getLogger(__name__)
 
@@ -172,9 +169,9 @@ class TableReader:
     """Makes numbers of the columns of a table; a model that was fitted to a table keeps it.
 
     - `text`, `categories`, `numbers`: the columns that are features.
-    - `side` ({"none", "images", "embeddings"}): what features come from beside the table, and `n_side`, how many.
+    - `side` ({"none", "images", "embeddings"}): which features are not columns of the table, and `n_side`, how many.
     - `missing` ({"mean", "zero", "error"}): what becomes of missing numbers.
-    - `vectorizer`: fitted; None where there are only features from beside the table.
+    - `vectorizer`: fitted; None where no feature is a column of the table.
     - `labels`: the names or pattern of the label columns.
     """
 

@@ -1,14 +1,12 @@
-"""JSON files of rows, one object per line or an array of objects, of which every byte is kept but for some values."""
+"""JSON files of rows, one object per line or an array, written again byte by byte, except for changed values."""
 
 import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pmlkit.data.files.base import Edits, TableFile
-from pmlkit.data.files.common import FREE_BYTES, check_size
+from pmlkit.data.files.registry import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["JsonFile"]
 
 _DECODER = json.JSONDecoder()
 _MAX_LINE = 2**26

@@ -14,23 +14,10 @@ from scipy import sparse
 
 from pmlkit._arrays import move_columns, row_of_cells
 from pmlkit._typing import CSR, BoolArray
-from pmlkit._words import counted
-from pmlkit.data.files.base import (
-    Edits,
-    Names,
-    TableFile,
-    as_names,
-    as_number,
-    excerpt,
-    label_key,
-    likely_labels,
-    listing,
-    select,
-)
+from pmlkit._words import counted, excerpt, listing
+from pmlkit.data.files.base import Edits, Names, TableFile, as_names, as_number, label_key, likely_labels, select
 from pmlkit.data.files.json_rows import dump_like
 from pmlkit.exceptions import DataError, PMLWarning
-
-__all__ = ["LabelColumns", "check_learnable", "is_text", "near_equal", "note_names", "read_labels"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +75,9 @@ class LabelColumns:
         cells = zip(row_of_cells(self.Y)[removed].tolist(), self.Y.indices[removed].tolist(), strict=True)
         if not self.is_set:
             changes: dict[str, dict[int, Any]] = {}
-            for pairs, switched in ((cells, _flag_off), (added, _flag_on)):
+            for pairs, is_on in ((cells, False), (added, True)):
                 for row, k in pairs:
-                    changes.setdefault(self.columns[k], {})[row] = switched(self.cells[self.columns[k]][row])
+                    changes.setdefault(self.columns[k], {})[row] = _switched(self.cells[self.columns[k]][row], is_on)
             return changes
         values = self.cells[self.columns[0]]
         gone: dict[int, set[str]] = {}
@@ -208,7 +195,7 @@ def _find_columns(file: TableFile, wanted: Names | None) -> list[str]:
 
 
 def _are_flags(values: Sequence[Any]) -> bool:
-    """Tell whether all cells that hold something hold 0 or 1."""
+    """Return whether all cells that hold something hold 0 or 1."""
     if any(isinstance(value, list | dict) for value in values):
         return False
     known = set(values) - {None, ""}
@@ -232,18 +219,12 @@ def _flags(name: str, values: Sequence[Any]) -> Any:
     raise DataError(f"column {name!r} {found} in row {row}, but a label column must hold 0 or 1.", column=name)
 
 
-def _flag_off(value: Any) -> Any:
+def _switched(value: Any, is_on: bool) -> Any:
+    """Return a cell of 0/1 with the label present or absent, spelled as before."""
     if isinstance(value, str):
         bare = value.strip()
-        return value.replace(bare, _ABSENT.get(bare, "0"))
-    return type(value)(0)
-
-
-def _flag_on(value: Any) -> Any:
-    if isinstance(value, str):
-        bare = value.strip()
-        return value.replace(bare, _PRESENT.get(bare, "1"))
-    return type(value)(1)
+        return value.replace(bare, _PRESENT.get(bare, "1") if is_on else _ABSENT.get(bare, "0"))
+    return type(value)(is_on)
 
 
 def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None, merge: bool) -> LabelColumns:
@@ -332,7 +313,7 @@ def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | Non
 
 
 def _are_lists(texts: Sequence[str]) -> bool:
-    """Tell whether most texts are lists, as ``['a', 'b']``."""
+    """Return whether most texts are lists, as ``['a', 'b']``."""
     return sum(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts) > _MOSTLY * len(texts)
 
 
@@ -345,14 +326,7 @@ def near_equal(names: Sequence[str]) -> list[list[str]]:
 
 
 def is_text(name: str) -> bool:
-    r"""Tell whether a name can be written to a file: JSON can spell half of a character, which nothing can hold.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.labels import is_text
-    >>> is_text("é"), is_text("\ud800")
-    (True, False)
-    """
+    r"""Return whether a name can be written to a file: JSON can spell half of a character, which nothing can hold."""
     return name.isascii() or not _SURROGATE.search(name)
 
 

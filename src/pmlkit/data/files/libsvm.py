@@ -4,7 +4,6 @@ With or without the first line ``n d q`` of the extreme classification repositor
 """
 
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, BinaryIO, Literal
@@ -14,19 +13,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import CSR
-from pmlkit._words import counted
+from pmlkit._words import counted, excerpt
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import excerpt
-from pmlkit.data.files.common import Source, batches, check_size, losses, number_texts, pack, row_blocks, written_labels
+from pmlkit.data.files.base import batches, losses, number_texts, pack, row_blocks, written_labels
+from pmlkit.data.files.registry import LIBSVM_HEADER, LIBSVM_ROW, Source, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["HEADER", "ROW", "read_libsvm", "write_libsvm"]
 
 logger = logging.getLogger(__name__)
 
 _BATCH = 4096
-HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s*")
-ROW = re.compile(rb"\s*(\d{1,18}(?:,\d{1,18})*(?=\s|$))?((?:\s*\b\d{1,18}:[^\s:]+(?=\s|$))*)\s*")
 
 
 def read_libsvm(
@@ -52,16 +47,6 @@ def read_libsvm(
     -------
     dataset : PMLDataset
         The labels are the candidates; the truth is unknown.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> from pmlkit.data.files.common import Source
-    >>> from pmlkit.data.files.libsvm import read_libsvm
-    >>> text = b"0,2 1:0.5 3:1\n 2:4\n"
-    >>> data = read_libsvm(Source(pathlib.Path("r.svm"), "r", io.BytesIO(text)))
-    >>> data.Y.toarray().tolist(), data.X.tolist()
-    ([[1, 0, 1], [0, 0, 0]], [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]])
     """
     if zero_based not in (True, False, "auto"):
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
@@ -70,7 +55,7 @@ def read_libsvm(
     parts = []
     for batch in batches(lines, _BATCH):
         if batch[0][0] == 1:
-            match = HEADER.fullmatch(batch[0][1])
+            match = LIBSVM_HEADER.fullmatch(batch[0][1])
             claimed = tuple(int(text) for text in match.groups()) if match else None
             batch = batch[1:] if match else batch
         # An empty line is a row of nothing, but only a first line that counts the rows can tell it from a blank.
@@ -103,7 +88,7 @@ def _parse(batch: Sequence[tuple[int, bytes]]) -> tuple[NDArray[Any], ...]:
     """Return labels, labels per row, feature indices, values and features per row of some lines."""
     label_texts, feature_texts = [], []
     for number, line in batch:
-        match = ROW.fullmatch(line.partition(b"#")[0])
+        match = LIBSVM_ROW.fullmatch(line.partition(b"#")[0])
         if match is None:
             shown = excerpt(line.decode("latin-1").strip())
             raise DataError(
@@ -167,16 +152,6 @@ def write_libsvm(
     """Write a first line ``n d q`` and rows with features and labels numbered from 0.
 
     `labels` ({"candidates", "truth"}): which labels.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.libsvm import write_libsvm
-    >>> stream = io.BytesIO()
-    >>> write_libsvm(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> stream.getvalue().decode().splitlines()
-    ['2 1 2', '0,1 0:0.5', '1']
     """
     Y = written_labels(dataset, labels)
     if lost := losses(dataset):

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmlkit._typing import Features
+from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import listing
-from pmlkit.data.files.common import FREE_BYTES, Source, check_size, pack
+from pmlkit.data.files.base import pack
+from pmlkit.data.files.registry import FREE_BYTES, Source, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["Variable", "list_variables", "read_mat"]
 
 logger = logging.getLogger(__name__)
 
@@ -219,18 +218,6 @@ def read_mat(
     dataset : PMLDataset
         With candidates and truth, if the file has both. If it has only one label matrix, that is
         both. Features are CSR where fewer than 3 cells in 10 are filled.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> from scipy.io import savemat
-    >>> from pmlkit.data.files.common import Source
-    >>> from pmlkit.data.files.mat import read_mat
-    >>> stream = io.BytesIO()
-    >>> savemat(stream, {"data": [[0.5], [2.0], [1.0]], "target": [[1, 0, 0], [0, 1, 1]]})
-    >>> _ = stream.seek(0)
-    >>> read_mat(Source(pathlib.Path("r.mat"), "r", stream)).truth.toarray().tolist()
-    [[1, 0], [0, 1], [0, 1]]
     """
     if orientation not in (None, "rows", "columns"):
         raise ValueError(f"orientation must be 'rows' or 'columns', got {orientation!r}.")

@@ -21,12 +21,10 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features
 from pmlkit._validation import MAX_COLUMNS
+from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import listing
-from pmlkit.data.files.common import Source, check_size
+from pmlkit.data.files.registry import Source, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["NpzArrays", "check_npy_header", "read_npz", "write_npz"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,30 +33,7 @@ _DEFLATE_LIMIT = 1040  # deflate cannot compress more than about 1032 to 1
 
 
 def read_npz(source: Source) -> PMLDataset:
-    """Read an npz file.
-
-    Parameters
-    ----------
-    source : Source
-        The open file.
-
-    Returns
-    -------
-    dataset : PMLDataset
-        ``Y`` of the file is the truth and ``Y_candidate`` the candidates; a file without the latter is
-        noise-free, so candidates and truth are then the same.
-
-    Examples
-    --------
-    >>> import io, pathlib
-    >>> import numpy as np
-    >>> from pmlkit.data.files.common import Source
-    >>> from pmlkit.data.files.npz import read_npz
-    >>> stream = io.BytesIO()
-    >>> np.savez(stream, X=[[0.5], [2.0]], Y=[[1, 0], [0, 1]], Y_candidate=[[1, 1], [0, 1]])
-    >>> read_npz(Source(pathlib.Path("r.npz"), "r", stream)).describe()["false_candidates"]
-    1
-    """
+    """Read an npz file; without ``Y_candidate`` it is noise-free, so that candidates and truth are the same."""
     arrays = NpzArrays(source.stream, source.max_bytes)
     target, candidates = arrays.matrix("Y"), arrays.matrix("Y_candidate")
     if target is None:
@@ -209,18 +184,7 @@ def _assemble(name: str, data: NDArray[Any], indices: NDArray[Any], indptr: NDAr
 
 
 def write_npz(dataset: PMLDataset, stream: BinaryIO) -> None:
-    """Write an npz file, which carries all that a PMLDataset holds.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.npz import write_npz
-    >>> stream = io.BytesIO()
-    >>> write_npz(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> stream.getvalue()[:2]
-    b'PK'
-    """
+    """Write an npz file, which carries all that a PMLDataset holds."""
     arrays: dict[str, Any] = {}
     X = dataset.X
     if sparse.issparse(X):

@@ -1,4 +1,4 @@
-"""Parquet files of which every column, type and piece of metadata is kept; and data sets as such files."""
+"""Parquet files that are written again with all columns, types and metadata; and data sets as such files."""
 
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -8,12 +8,11 @@ from scipy import sparse
 
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
+from pmlkit._words import excerpt
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, excerpt, own_columns, refuse_repeated
-from pmlkit.data.files.common import FREE_BYTES, check_size, row_blocks
+from pmlkit.data.files.base import Edits, TableFile, own_columns, refuse_repeated, row_blocks
+from pmlkit.data.files.registry import FREE_BYTES, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["ParquetFile", "check_parquet", "write_parquet"]
 
 _BLOCK_CELLS = 2**23  # a file with thousands of columns gets slow if cut into small row groups
 
@@ -92,18 +91,7 @@ class ParquetFile(TableFile):
 
 
 def write_parquet(dataset: PMLDataset, stream: BinaryIO) -> None:
-    """Write a Parquet file with the columns that `pmlkit.data.files.delimited.write_csv` describes.
-
-    Examples
-    --------
-    >>> import io
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data.files.parquet import write_parquet
-    >>> stream = io.BytesIO()
-    >>> write_parquet(PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]]), stream)
-    >>> stream.getvalue()[:4]
-    b'PAR1'
-    """
+    """Write a Parquet file with the columns that `pmlkit.data.files.delimited.write_csv` describes."""
     pa = _import_arrow()
     names, words, matrices = own_columns(dataset)
     writer, start = None, 0

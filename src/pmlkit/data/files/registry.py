@@ -1,4 +1,4 @@
-"""Which formats there are, which one a file is in, and how it is opened: compression, endings, standard input."""
+"""Which formats there are, which one a file is in, and how it is opened: compression, memory limits, standard input."""
 
 import bz2
 import contextlib
@@ -15,25 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from pmlkit.data.files.common import LimitedReader, Source, allowed_bytes
-from pmlkit.data.files.libsvm import HEADER, ROW
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.data.files.base import TableFile
-
-__all__ = [
-    "FORMATS",
-    "STANDARD_INPUT",
-    "TABLE_FORMATS",
-    "Format",
-    "compressed",
-    "find_format",
-    "format_by_name",
-    "open_file",
-    "parse_table",
-    "stem",
-]
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +73,97 @@ _SIGNATURES = {b"PK\x03\x04": "npz", b"PAR1": "parquet", b"MATLAB": "mat", b"\x8
 _ARFF_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|%[^\n]*\n)*@(?:relation|attribute)\b", re.IGNORECASE)
 _JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*[\"}]")
 _HEAD = 2**16
+LIBSVM_HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s*")
+LIBSVM_ROW = re.compile(rb"\s*(\d{1,18}(?:,\d{1,18})*(?=\s|$))?((?:\s*\b\d{1,18}:[^\s:]+(?=\s|$))*)\s*")
+
+FREE_BYTES = 2**28
+"""What any file may unpack to; a larger one up to `RATIO` times its own size."""
+RATIO = 200
+_LINE_BYTES = 64  # what a line of text takes in memory beside its letters
+
+
+def allowed_bytes(packed: int, max_bytes: float | None = None) -> int:
+    """Return how many bytes the content of a file may take: `max_bytes`, or what its size makes plausible."""
+    if max_bytes is None:
+        return max(FREE_BYTES, RATIO * packed)
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float) or not 1 <= max_bytes < 2**63:
+        raise ValueError(f"max_bytes must be a number of bytes from 1, got {max_bytes!r}.")
+    return int(max_bytes)
+
+
+def check_size(n_bytes: int, limit: int, what: str) -> None:
+    """Raise if something is larger than the limit."""
+    if n_bytes > limit:
+        raise DataError(
+            f"{what} takes {_size(n_bytes)} of memory, more than the {_size(limit)} that a file of this size may take "
+            "unasked.",
+            option="max_bytes",
+            value=str(n_bytes),
+            remedy=" or more if you trust the file",
+        )
+
+
+class LimitedReader(io.RawIOBase):
+    """A decompressed stream that raises once more bytes than allowed have come out of it."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._limit = stream, limit
+        self._n_seen = self._n_lines = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a position."""
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        """Return the position."""
+        return int(self._stream.tell())
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into a buffer."""
+        n_read = int(self._stream.readinto(buffer))
+        if self._stream.tell() > self._n_seen:
+            self._n_seen = self._stream.tell()
+            self._n_lines += bytes(buffer[:n_read]).count(b"\n")
+        if self._n_seen + _LINE_BYTES * self._n_lines > self._limit:
+            raise DataError(
+                f"the compressed file takes more than the {_size(self._limit)} of memory that a file of its size may "
+                "take unasked.",
+                option="max_bytes",
+                value=str(10 * self._limit),
+                remedy=" or the like if you trust the file",
+            )
+        return n_read
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+        super().close()
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.0f} MiB"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file being read: where it is, its name without endings, its decompressed bytes, its format, and the limit.
+
+    `max_bytes` is how much memory its content may take, see `allowed_bytes`.
+    """
+
+    path: Path
+    stem: str
+    stream: BinaryIO
+    format: str = ""
+    max_bytes: int = FREE_BYTES
 
 
 @contextlib.contextmanager
@@ -98,7 +174,7 @@ def open_file(
 
     - `path`: the file, or ``-`` for standard input.
     - `format`: by default found from what the file begins with and what it is called.
-    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.common.allowed_bytes`.
+    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.registry.allowed_bytes`.
     - `notes`: log where the two differ.
     """
     if format is not None and format not in FORMATS:
@@ -170,14 +246,7 @@ def stem(path: Path) -> str:
 
 
 def format_by_name(path: str | os.PathLike[str]) -> str | None:
-    """Return the format that a file's name tells, or None.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.registry import format_by_name
-    >>> format_by_name("posts.csv.gz"), format_by_name("posts.txt")
-    ('csv', None)
-    """
+    """Return the format that a file's name tells, or None."""
     endings = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _OPENERS]
     return next((name for name, known in FORMATS.items() if endings and endings[-1] in known.suffixes), None)
 
@@ -217,9 +286,9 @@ def _recognise(stream: BinaryIO, path: Path, is_stdin: bool, notes: bool) -> str
 
 def _looks_like_libsvm(head: bytes) -> bool:
     first, rest, *_ = [*head.split(b"\n", 2), b""]
-    row = rest if HEADER.fullmatch(first) else first
+    row = rest if LIBSVM_HEADER.fullmatch(first) else first
     is_cut = len(head) == _HEAD and head.count(b"\n") < 2
-    return bool(ROW.match(row) if is_cut else ROW.fullmatch(row)) and b":" in row
+    return bool(LIBSVM_ROW.match(row) if is_cut else LIBSVM_ROW.fullmatch(row)) and b":" in row
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Features from beside the table: a user's own embeddings, and the pixels of images."""
+"""Features that are not columns of the table: a user's own embeddings, and the pixels of images."""
 
 import contextlib
 import io
@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
-from pmlkit._words import counted
-from pmlkit.data.files.base import excerpt, listing
-from pmlkit.data.files.common import allowed_bytes, check_size
+from pmlkit._words import counted, excerpt, listing
 from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
+from pmlkit.data.files.registry import allowed_bytes, check_size
 from pmlkit.exceptions import DataError
-
-__all__ = ["pixel_features", "read_embeddings", "read_images", "read_picture", "read_probabilities"]
 
 _SIDE = 48  # pixels of a picture that is kept to be looked at
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
@@ -116,24 +113,9 @@ def read_images(
 def read_picture(
     folder: str | os.PathLike[str], name: object, row: int, side: int, *, max_bytes: float | None = None
 ) -> tuple[bytes, str]:
-    """Return a picture for a browser: made anew from its pixels, so that nothing else in the file gets there.
+    """Return a picture, at most `side` pixels wide and high, as a file for a browser, and its media type.
 
-    Parameters
-    ----------
-    folder : path
-    name : object
-        Of a file in it, see `read_images`.
-    row : int
-        Of the table; for messages.
-    side : int
-        At most this many pixels wide and high.
-    max_bytes : int, optional
-        How much memory the pixels may take.
-
-    Returns
-    -------
-    data : bytes
-    media_type : {"image/png", "image/jpeg"}
+    It is encoded again from its pixels, so that nothing else in the file reaches the browser. See `read_images`.
     """
     stream = io.BytesIO()
     with _named_picture(Path(folder), name, row, max_bytes) as opened:
@@ -189,15 +171,7 @@ def _open_picture(path: Path, name: str, limit: int) -> Any:
 
 
 def pixel_features(images: NDArray[np.uint8]) -> FloatArray:
-    """Return brightness on a grid of 16 x 16 and colour on one of 4 x 4, between 0 and 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.data.files.side_features import pixel_features
-    >>> pixel_features(np.zeros((2, 48, 48, 3), dtype=np.uint8)).shape
-    (2, 304)
-    """
+    """Return brightness on a grid of 16 x 16 and colour on one of 4 x 4, between 0 and 1."""
     n_rows = len(images)
     step, wide = _SIDE // _GRAY, _SIDE // _COLOUR
     features = np.empty((n_rows, _GRAY**2 + 3 * _COLOUR**2), dtype=np.float32)

@@ -14,7 +14,7 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._files import check_target, replacing
 from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit._words import counted, did_you_mean
+from pmlkit._words import counted, did_you_mean, excerpt
 from pmlkit.data._checks import lacking_features
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.arff import ArffFile, label_positions
@@ -22,16 +22,15 @@ from pmlkit.data.files.base import (
     FEATURE_PREFIX,
     LABEL_PREFIX,
     TRUTH_PREFIX,
+    Missing,
     Names,
     TableFile,
     as_names,
     check_column,
-    excerpt,
     parse_numbers,
     read_ids,
     select,
 )
-from pmlkit.data.files.common import Missing
 from pmlkit.data.files.datasets import own_layout, to_dataset
 from pmlkit.data.files.features import (
     FeatureColumns,
@@ -45,8 +44,6 @@ from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, forma
 from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images, read_picture
 from pmlkit.data.files.table_files import TableFiles, matching_files
 from pmlkit.exceptions import DataError
-
-__all__ = ["Table", "open_table"]
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +205,7 @@ def _check_like(like: Any, side: str, named: Mapping[str, Sequence[str]], vector
 
 
 class Table:
-    r"""Rows of a file with features, labels and names; made by `open_table`.
+    """Rows of a file with features, labels and names; made by `open_table`, whose example shows them.
 
     Attributes
     ----------
@@ -220,17 +217,6 @@ class Table:
     n_rows : int
     is_own : bool
         Whether pmlkit wrote the table, as a data set.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import pmlkit
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "posts.csv")
-    ...     _ = path.write_text("id,body,tags\n1,a red sky,sky;red\n2,a blue sky,sky\n")
-    ...     table = pmlkit.open_table(path, labels="tags", text="body")
-    ...     print(table.label_names, table.Y.toarray().tolist(), table.cells("body")[0])
-    ('red', 'sky') [[1, 1], [0, 1]] a red sky
     """
 
     def __init__(
@@ -289,7 +275,7 @@ class Table:
 
     @property
     def has_label_sets(self) -> bool:
-        """Whether one column holds the labels of a row, and not a column of 0/1 each label."""
+        """Whether one column holds the labels of a row, and not a column of 0/1 per label."""
         return self._labels.is_set
 
     @property
@@ -428,7 +414,7 @@ class Table:
 
     @property
     def n_side_features(self) -> int:
-        """How many features come from beside the table."""
+        """How many features are not columns of the table."""
         side = self._side_features()
         return 0 if side is None else side.shape[1]
 

@@ -17,21 +17,12 @@ from pmlkit.blocks.engine import current_client
 from pmlkit.data.files.features import FeatureColumns, TableReader
 from pmlkit.exceptions import DataError
 
-__all__ = ["TableFiles", "matching_files"]
-
 _SAMPLE_ROWS = 50_000
 """Rows, evenly spread, to which words, categories and scales are fitted."""
 
 
 def matching_files(path: Any) -> list[Path] | None:
-    """Return the files of a list or a pattern such as ``posts-*.parquet``, sorted; None for the path of one file.
-
-    Examples
-    --------
-    >>> from pmlkit.data.files.table_files import matching_files
-    >>> matching_files("posts.csv"), matching_files(["b.csv", "a.csv"])
-    (None, [PosixPath('b.csv'), PosixPath('a.csv')])
-    """
+    """Return the files of a list or a pattern such as ``posts-*.parquet``, sorted; None for the path of one file."""
     if isinstance(path, list | tuple):
         if not path:
             raise ValueError("the list of files is empty.")
@@ -224,7 +215,7 @@ def _survey(path: str, *, first: str, columns: list[str], options: Mapping[str, 
 
 
 def _sample(path: str, start: int, *, step: int, reader: TableReader, options: Mapping[str, Any], like: Any) -> Any:
-    """Return the feature columns of every step-th of all rows, and how many features come from beside the table."""
+    """Return the feature columns of every step-th of all rows, and how many features are not columns of the table."""
     table = _opened(path, options, like)
     frame = table.feature_frame(reader)
     return [(frame.iloc[(-start) % step :: step], table.n_side_features)]

@@ -19,8 +19,7 @@ from pmlkit.methods.drama.kernel_regression import KernelRegression, fit_kernel_
 from pmlkit.methods.drama.label_manifold import manifold_confidence
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.canonical import canonical_problem, plain_rows
-from pmlkit.numerics.neighbors import nearest
-from pmlkit.numerics.reconstruction import reconstruction_graph
+from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 from pmlkit.numerics.scaling import scaled
 
 __all__ = ["DRAMA"]

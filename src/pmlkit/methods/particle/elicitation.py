@@ -8,8 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.numerics.neighbors import nearest
-from pmlkit.numerics.reconstruction import reconstruction_graph
+from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 
 __all__ = [
     "candidate_operator",

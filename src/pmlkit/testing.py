@@ -1,4 +1,4 @@
-"""Checks of the contract that every method of pmlkit keeps."""
+"""Checks of the contract that every estimator for candidate labels keeps."""
 
 import pickle
 import warnings
