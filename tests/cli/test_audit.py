@@ -104,7 +104,7 @@ def test_a_person_answers_undoes_interrupts_and_goes_on(posts, tmp_path):
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
     terminal = Terminal(*words, "--seed", "5", cwd=tmp_path)
-    terminal.until("was started with random_state=0, got 5")
+    terminal.until("was started with the seed = 0, got 5")
     assert terminal.process.wait(60) != 0
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pmlkit._words import counted, shortened
 from pmlkit.cli.output import OUT, Misuse, emit, fact_table, printable, say
-from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, check_shares
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, Settling, check_shares
 from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def audit(
     who: Annotated[
         str | None, typer.Option(metavar="NAME", help="The name stored with the answers; by default the user name.")
     ] = None,
+    settle: Settling = "latest",
     min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
     force: Force = False,
 ) -> None:
@@ -81,6 +82,7 @@ def audit(
         "confidence": confidence,
         "random_state": seed,
         "answer_error": answer_error,
+        "settle": settle,
     }
     check_shares(precision=precision, confidence=confidence)
     table = load(file, reading, columns, keep_table=True)
@@ -196,7 +198,8 @@ def _finish(audit: "Audit", answers: Path, output: Path | None, common: Common) 
     }
     shown = {"so far": audit.status(), "answers": answers}
     if len(audit.contradictions):
-        shown["contradictions"] = f"{len(audit.contradictions)}; the latest answer counts"
+        counts = "latest answer counts" if audit.settle == "latest" else "majority counts"
+        shown["contradictions"] = f"{len(audit.contradictions)}; the {counts}"
     if not audit.worth_going_on_:
         shown["going on"] = "the next fifty answers are expected to bring fewer than ten wrong labels"
     if output is not None:
