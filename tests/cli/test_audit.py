@@ -115,6 +115,23 @@ def test_without_a_terminal_it_says_so(posts, tmp_path):
     assert "asks in a terminal, and this is none" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--precision", "90", "--precision must be between 0 and 1, got 90. For 90 % write --precision 0.9."),
+        (
+            "--answer-error",
+            "5",
+            "--answer-error must be at least 0 and below 0.5, got 5. For 5 % write --answer-error 0.05.",
+        ),
+        ("--settle", "first", "--settle must be latest or majority, got 'first'."),
+    ],
+)  # fmt: skip
+def test_shares_in_per_cent_are_refused_with_what_to_write(run, option, value, said):
+    result = run("audit", "posts.csv", "--labels", "tags", option, value)
+    assert (result.exit_code, result.stderr) == (2, f"error: {said}\n")
+
+
 def test_clean_takes_answers(posts, tmp_path):
     lines = list(csv.DictReader(posts.open(newline="")))
     with open(tmp_path / "answers.csv", "w", newline="") as stream:

@@ -85,6 +85,9 @@ def audit(
         "settle": settle,
     }
     check_shares(precision=precision, confidence=confidence)
+    if not 0 <= answer_error < 0.5:
+        hint = f" For {answer_error:g} % write --answer-error {answer_error / 100:g}." if 1 <= answer_error < 50 else ""
+        raise Misuse(f"--answer-error must be at least 0 and below 0.5, got {answer_error:g}.{hint}")
     table = load(file, reading, columns, keep_table=True)
     if not sys.stdin.isatty():
         raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")

@@ -34,7 +34,7 @@ def review(
         float, typer.Option(help="At least this share of what may be removed is wrong.", rich_help_panel=_PROMISE)
     ] = 0.9,
     confidence: Annotated[
-        float, typer.Option(help="Such promises fail at most this rarely: 0.95.", rich_help_panel=_PROMISE)
+        float, typer.Option(help="The promise holds with this probability.", rich_help_panel=_PROMISE)
     ] = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Of the random draws.", rich_help_panel=_PROMISE)] = 0,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")] = 0,
