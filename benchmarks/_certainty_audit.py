@@ -3,11 +3,12 @@
 `python benchmarks/certainty.py audit --part ...` picks one of
 - null: false certificates of tests on the edge of being false (the set just under the promise, no test ever given
   up), one attempt after another as long as the budget lasts;
-- whole: false certificates in whole audits. "forced": a share just under the promise is wrong, the noise model is
-  replaced by one that takes all for wrong, no test is given up. "learned": the same share of the most suspicious
-  candidates of a real table, whose answers the noise model learns from, no test given up. "as it is": real tables with
-  their own truth. `--csv` appends, so that many runs can be added up;
-- estimates: error and coverage of the expected precision at 5 % with 50 answers;
+- whole: false certificates in whole audits of 200 answers; one counts if it was ever given, though a larger and true
+  one may have followed. "forced": a share just under the promise is wrong, the noise model is replaced by one that
+  takes all for wrong, no test is given up; or each after 50 draws, so that several follow. "learned": the same share
+  of the most suspicious candidates of a real table, whose answers the noise model learns from, no test given up. "as
+  it is": real tables with their own truth. `--csv` appends, so that many runs can be added up;
+- estimates: error and coverage of the expected precision at 5 % with 0, 20, 50 and 200 answers;
 - order: wrong labels found in 100 questions by the learning order, and by the static one;
 - certificate: wrong labels removed with 300 answers;
 - speed: the next question and a refit with a million candidates.
@@ -36,6 +37,7 @@ from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
 
 Case = tuple[str, str, float | None]
+N_ANSWERS = (0, 20, 50, 200)
 REAL_TEXTS = ("so_emotions", "open_relations_crowd1", "movies_two_catalogues")
 CASES: list[Case] = [
     *((name, kind, 0.1) for name in ("slashdot", "medical", "enron", "scene") for kind in ("uniform", "confusable")),
@@ -55,6 +57,8 @@ class Setting:
     share: float | None = None
     case: Case | None = None
     answer_error: float = 0.0
+    n_candidates: int = 8000
+    most_draws: float = np.inf
 
     @property
     def is_forced(self) -> bool:
@@ -64,13 +68,15 @@ class Setting:
 
 SETTINGS = [
     *(Setting("forced", share) for share in (0.85, 0.88, 0.89, 0.895, 0.898, 0.899)),
+    *(Setting("forced, 400 candidates", share, n_candidates=400) for share in (0.895, 0.899)),
+    *(Setting("forced, given up after 50 draws", share, most_draws=50.0) for share in (0.895, 0.899)),
     *(Setting("forced, 5 % of the answers mistaken", share, answer_error=0.05) for share in (0.88, 0.895)),
     *(
         Setting(f"learned, {case[0]}", share, case)
         for case in (("yeast", "uniform", 0.5), ("lost_pll", "real", None), ("so_emotions", "real", None))
         for share in (0.88, 0.895)
     ),
-    *(Setting(f"as it is, {case[0]} {case[1]}", None, case) for case in CERTIFIED),
+    *(Setting(f"as it is, {' '.join(map(str, filter(None, case)))}", None, case) for case in CERTIFIED),
 ]
 
 
@@ -86,12 +92,14 @@ def prepared(case: Case, seed: int, max_rows: int) -> tuple[CleaningResult, np.n
 def answered(result: CleaningResult, wrong: np.ndarray, n: int, **settings: Any) -> Audit:
     """Return an audit with `n` answers of a reviewer who is always right."""
     audit = Audit(result, **settings)
-    for _ in range(n):
-        question = audit.next()
-        if question is None:
-            break
-        audit.answer(question, "wrong" if wrong[question.cell] else "right")
+    _answer_until(audit, wrong, n)
     return audit
+
+
+def _answer_until(audit: Audit, wrong: np.ndarray, n: int) -> None:
+    """Answer as the truth says until there are so many answers, or nothing is left to ask."""
+    while audit.n_answers < n and (question := audit.next()) is not None:
+        audit.answer(question, "wrong" if wrong[question.cell] else "right")
 
 
 def null(n_runs: int) -> None:
@@ -132,12 +140,15 @@ def null(n_runs: int) -> None:
 
 def whole(n_runs: int, first_seed: int, csv: str | None) -> None:
     """Run whole audits whose candidates are just too seldom wrong, and others, and print the false certificates."""
-    natural, hopeless = LearningOrder.fit, tests._TOO_MANY
+    natural, given_up = LearningOrder.fit, (tests._FEW_DRAWS, tests._TOO_MANY)
     lines: list[dict[str, Any]] = []
     for setting in SETTINGS:
-        result, given = _made_table() if setting.case is None else prepared(setting.case, 0, 500)
+        result, given = _made_table(setting.n_candidates) if setting.case is None else prepared(setting.case, 0, 500)
         LearningOrder.fit = _sure if setting.is_forced else natural
-        tests._TOO_MANY = hopeless if setting.share is None else np.inf
+        if setting.share is None:
+            tests._FEW_DRAWS, tests._TOO_MANY = given_up
+        else:
+            tests._FEW_DRAWS, tests._TOO_MANY = setting.most_draws, 0.0
         for seed in range(first_seed, first_seed + n_runs):
             rng = np.random.default_rng([seed, 7])
             wrong = given if setting.share is None else _near_the_edge(result, setting, rng)
@@ -147,13 +158,19 @@ def whole(n_runs: int, first_seed: int, csv: str | None) -> None:
             if audit._tests.ledger.certified is not None:
                 attempt, level = audit._tests.ledger.certified
                 cells = audit._tests.begun[attempt].cells(level)
+            sets = [
+                attempt.cells(level)
+                for attempt, progress in zip(audit._tests.begun, audit._tests.ledger.progress, strict=True)
+                for level in range(progress.n_passed)
+            ]
             lines.append(
                 {"setting": setting.name, "share": setting.share, "answer_error": setting.answer_error, "seed": seed,
                  "candidates": len(wrong), "tests": len(audit._tests.begun), "certified": len(cells),
                  "seen": int((audit.verdict[cells] != 0).sum()),
-                 "false": bool(len(cells) and wrong[cells].sum() < 0.9 * len(cells))}
+                 "false": any(wrong[some].sum() < 0.9 * len(some) for some in sets)}
             )  # fmt: skip
-    LearningOrder.fit, tests._TOO_MANY = natural, hopeless
+    LearningOrder.fit = natural
+    tests._FEW_DRAWS, tests._TOO_MANY = given_up
     table = pd.DataFrame(lines)
     if csv is not None:
         table.to_csv(csv, mode="a", index=False, header=not os.path.exists(csv))
@@ -173,10 +190,11 @@ def of_whole_audits(table: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()  # fmt: skip
 
 
-def _made_table() -> tuple[Any, np.ndarray]:
-    """Return something like a result, of 8,000 candidates about which nothing is known."""
+def _made_table(n_candidates: int) -> tuple[Any, np.ndarray]:
+    """Return something like a result, of about so many candidates of which nothing is known."""
     rng = np.random.default_rng(0)
-    n_rows, n_labels = 2500, 8
+    n_labels = 8
+    n_rows = round(n_candidates / (0.4 * n_labels))
     Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
     result: Any = SimpleNamespace(
         X=None, Y=Y, rows=row_of_cells(Y), doubt=rng.uniform(0.85, 0.99, Y.nnz), scores=rng.random((n_rows, n_labels)),
@@ -210,32 +228,46 @@ def _sure(self: LearningOrder, verdict: np.ndarray, rng: np.random.Generator, an
     self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, 0.99))
 
 
-def estimates(cases: list[Case], n_seeds: int, max_rows: int) -> None:
-    """Print error and coverage of the expected precision at 5 % with 50 answers."""
-    groups: dict[str, list[tuple[float, bool, bool]]] = {}
+def estimates(cases: list[Case], n_seeds: int, max_rows: int, csv: str | None) -> None:
+    """Print error and coverage of the expected precision at 5 %, without answers and with up to 200."""
+    lines: list[dict[str, Any]] = []
     for case in cases:
         result, wrong = prepared(case, 0, max_rows)
         n_top = max(1, round(0.05 * len(result.order)))
         truth, rate = wrong[result.order[:n_top]].mean(), wrong[result.order].mean()
-        found = []
-        for seed in range(n_seeds):
-            audit = answered(result, wrong, 50, random_state=seed)
-            top, overall = audit.expected_precision(0.05), audit.noise_rate_
-            found.append(
-                (abs(top - truth), top.low - 1e-9 <= truth <= top.high + 1e-9, overall.low <= rate <= overall.high)
-            )
-        mean = np.mean(found, axis=0)
         group = "real" if case[2] is None else f"{case[2]:.0%}"
-        groups.setdefault(group, []).extend(found)
-        said = float(result.expected_precision(0.05))
-        print(
-            f"{case[0]:24s}{case[1]:12s}{group:6s} true {truth:.3f}, without answers {said:.3f}, error {mean[0]:.3f}, "
-            f"covered {mean[1]:.0%}; rate {rate:.3f} covered {mean[2]:.0%}",
-            flush=True,
-        )
-    for group, found in groups.items():
-        mean = np.mean(found, axis=0)
-        print(f"{group}: error {mean[0]:.3f}, intervals hold {mean[1]:.1%} (precision), {mean[2]:.1%} (rate)")
+        for seed in range(n_seeds):
+            audit = Audit(result, random_state=seed)
+            said: Any = result
+            for n_answers in N_ANSWERS:
+                if n_answers:
+                    _answer_until(audit, wrong, n_answers)
+                    said = audit
+                top = said.expected_precision(0.05)
+                overall = audit.noise_rate_ if n_answers else result.noise_rate_.overall
+                lines.append(
+                    {"set": case[0], "noise": case[1], "group": group, "seed": seed, "answers": n_answers,
+                     "true": truth, "said": float(top), "low": top.low, "high": top.high, "rate_true": rate,
+                     "rate": float(overall), "rate_low": overall.low, "rate_high": overall.high}
+                )  # fmt: skip
+        print(of_estimates(pd.DataFrame(lines[-n_seeds * len(N_ANSWERS) :]), ["set", "noise"]).to_string(header=False))
+    table = pd.DataFrame(lines)
+    if csv is not None:
+        table.round(4).to_csv(csv, index=False)
+    print(of_estimates(table, ["group"]).to_string())
+
+
+def of_estimates(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the mean error of the expected precision, and how often its interval and that of the rate hold."""
+    slack = 1e-9
+    found = table.assign(
+        error=(table["said"] - table["true"]).abs(),
+        holds=(table["low"] - slack <= table["true"]) & (table["true"] <= table["high"] + slack),
+        rate_holds=(table["rate_low"] - slack <= table["rate_true"])
+        & (table["rate_true"] <= table["rate_high"] + slack),
+        rate_error=(table["rate"] - table["rate_true"]).abs(),
+    )
+    return found.groupby([*by, "answers"], sort=False)[["error", "holds", "rate_error", "rate_holds"]].mean().round(3)
 
 
 def order(cases: list[Case], max_rows: int) -> None:
@@ -264,23 +296,34 @@ def order(cases: list[Case], max_rows: int) -> None:
     )
 
 
-def certificate(cases: list[Case], n_seeds: int, max_rows: int) -> None:
-    """Print wrong labels removed with 300 answers."""
+def certificate(cases: list[Case], n_seeds: int, max_rows: int, csv: str | None) -> None:
+    """Print wrong labels removed with 300 answers, and keep how they grow."""
+    lines: list[dict[str, Any]] = []
     for case in cases:
         result, wrong = prepared(case, 0, max_rows)
-        certified, removed, violated = [], [], 0
+        violated = 0
         for seed in range(n_seeds):
-            audit = answered(result, wrong, 300, random_state=seed)
-            cells = audit.certificate.cells if audit.certificate is not None else np.empty(0, dtype=int)
-            certified.append(wrong[cells].sum())
-            removed.append(wrong[audit.removed].sum())
+            audit = Audit(result, random_state=seed)
+            cells = np.empty(0, dtype=int)
+            for n_answers in range(0, 301, 20):
+                _answer_until(audit, wrong, n_answers)
+                cells = audit.certificate.cells if audit.certificate is not None else cells[:0]
+                lines.append(
+                    {"set": case[0], "noise": case[1], "level": case[2], "seed": seed, "answers": n_answers,
+                     "certified": len(cells), "certified_wrong": wrong[cells].sum(),
+                     "removed_wrong": wrong[audit.removed].sum(), "all_wrong": wrong.sum()}
+                )  # fmt: skip
             violated += len(cells) > 0 and wrong[cells].mean() < 0.9
+        last = pd.DataFrame([line for line in lines[-n_seeds * 16 :] if line["answers"] == 300])
+        certified, removed = last["certified_wrong"], last["removed_wrong"]
         print(
             f"{case[0]:24s}{case[1]:12s}{case[2]!s:6s} {wrong.sum()} wrong of {len(wrong)}: certified "
-            f"{np.mean(certified):.0f} ({min(certified)}-{max(certified)}), removed {np.mean(removed):.0f}; promise "
-            f"broken in {violated} of {n_seeds}",
+            f"{certified.mean():.0f} ({certified.min()}-{certified.max()}), removed {removed.mean():.0f} "
+            f"({removed.min()}-{removed.max()}); promise broken in {violated} of {n_seeds}",
             flush=True,
         )
+    if csv is not None:
+        pd.DataFrame(lines).to_csv(csv, index=False)
 
 
 def speed(n_rows: int = 330_000, n_labels: int = 50) -> None:
@@ -321,7 +364,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", default="null,whole,estimates,order,certificate,speed")
     parser.add_argument("--runs", type=int, default=2000, help="simulated audits of each kind")
     parser.add_argument("--first-seed", type=int, default=0, help="of whole audits")
-    parser.add_argument("--csv", help="append a line per whole audit")
+    parser.add_argument("--csv", help="one part at a time: a line per audit (whole: appends) and number of answers")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--max-rows", type=int, default=1500)
     parser.add_argument("--sets", help="only cases of these sets")
@@ -334,9 +377,9 @@ def run(options: argparse.Namespace) -> None:
     jobs = {
         "null": lambda: null(options.runs),
         "whole": lambda: whole(options.runs // 10, options.first_seed, options.csv),
-        "estimates": lambda: estimates(chosen, options.seeds, options.max_rows),
+        "estimates": lambda: estimates(chosen, options.seeds, options.max_rows, options.csv),
         "order": lambda: order(chosen, options.max_rows),
-        "certificate": lambda: certificate(certified, options.seeds, max(options.max_rows, 4000)),
+        "certificate": lambda: certificate(certified, options.seeds, max(options.max_rows, 4000), options.csv),
         "speed": speed,
     }
     for part in options.part.split(","):

@@ -54,6 +54,23 @@ def test_scores_and_best_labels(model):
         written(model, DATA, scores=True, top=1)
 
 
+def test_probabilities_take_the_place_of_scores():
+    posts = np.random.default_rng(0).normal(size=(60, 3))
+    data = PMLDataset(posts, [["sea" if x > 0 else "sky", *(["sun"] if y > 0 else [])] for x, y, _ in posts])
+    model = pmlkit.ClearPML().fit(data)
+    chance = model.predict_proba(data.X)
+    assert not np.array_equal(chance, model.decision_function(data.X)), "calibrated: else the test tells nothing"
+    found, lines = written(model, data, probabilities=True)
+    assert found == Written(60, 0, 0)
+    assert [[float(cell) for cell in line.split(",")[1:]] for line in lines[1:]] == chance.tolist()
+    _, lines = written(model, data, probabilities=True, top=1)
+    assert [float(line.split(",")[3]) for line in lines[1:]] == chance.max(axis=1).tolist()
+    found, _ = written(model, data, probabilities=True, threshold=0.7)
+    assert found.n_labels == (chance >= 0.7).sum()
+    with pytest.raises(ValueError, match="PMLLFC has no probabilities: use its scores"):
+        written(pmlkit.PMLLFC().fit(data), data, probabilities=True)
+
+
 def test_a_file_is_not_replaced_unless_asked(model, tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("mine")

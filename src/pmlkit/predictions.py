@@ -46,6 +46,7 @@ def write_predictions(
     target: str | os.PathLike[str] | TextIO,
     *,
     scores: bool = False,
+    probabilities: bool = False,
     top: int | None = None,
     threshold: float | None = None,
     sep: str = ";",
@@ -66,6 +67,8 @@ def write_predictions(
         A file is written completely or not at all.
     scores : bool, default=False
         Write every label's score instead of the label sets.
+    probabilities : bool, default=False
+        Take the probabilities of ``predict_proba`` for scores; with neither `top` nor `threshold` all are written.
     top : int, optional
         Write the best labels of each row with their scores instead, one per line.
     threshold : float, optional
@@ -102,6 +105,9 @@ def write_predictions(
     """
     if scores and (top is not None or threshold is not None):
         raise ValueError("scores=True writes all scores: leave top and threshold out.")
+    if probabilities and not hasattr(model, "predict_proba"):
+        raise ValueError(f"{type(model).__name__} has no probabilities: use its scores.")
+    scores = scores or (probabilities and top is None and threshold is None)
     if isinstance(rows, TableFiles):
         place = Executor() if place is None else place
         X, ids = place.rows(rows), rows.row_names
@@ -113,11 +119,12 @@ def write_predictions(
     if not scores and top is None and (clash := next((name for name in names if sep in name), None)) is not None:
         raise DataError(f"the label {clash!r} contains the separator {sep!r}.", option="sep", remedy=" another one")
     n_rows = n_labels = n_empty = 0
+    score = model.predict_proba if probabilities else model.decision_function
     by_scores = scores or top is not None or threshold is not None
     with _csv_stream(target, force) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(cell(guarded(name)) for name in header)
-        for answer in _answers(model, X, place, by_scores=by_scores):
+        for answer in _answers(model, X, place, score if by_scores else None):
             start, n_rows = n_rows, n_rows + answer.shape[0]
             called = range(start, n_rows) if ids is None else ids[start:n_rows]
             if scores:
@@ -134,17 +141,17 @@ def write_predictions(
     return Written(n_rows, n_labels, n_empty)
 
 
-def _answers(model: BasePML, X: Any, place: Executor | None, *, by_scores: bool) -> Iterator[Any]:
-    """Yield the scores, or the label sets as indicators, of some rows at a time."""
+def _answers(model: BasePML, X: Any, place: Executor | None, score: Callable[[Any], Any] | None) -> Iterator[Any]:
+    """Yield the scores, or without a function for them the label sets as indicators, of some rows at a time."""
     if place is not None:
         blocks = place.rows(X)
-        for answer in place.results(model.decision_function(blocks) if by_scores else model.predict(blocks)):
-            yield answer if by_scores else sparse.csr_array(answer)
+        for answer in place.results(model.predict(blocks) if score is None else score(blocks)):
+            yield sparse.csr_array(answer) if score is None else answer
         return
     for start in range(0, X.shape[0], _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)
         block = X.iloc[part] if hasattr(X, "iloc") else X[part]
-        yield model.decision_function(block) if by_scores else _label_sets(model, block)
+        yield _label_sets(model, block) if score is None else score(block)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG, error_rate, fingerprint, settled
 from pmlkit.data import load_digit_strips
-from pmlkit.exceptions import DataError
+from pmlkit.exceptions import DataError, PMLWarning
 
 NAMES = [f"row{i:03d}" for i in range(200)]
 
@@ -64,10 +64,12 @@ def test_lines_without_an_answer_are_questions(result):
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ({"index": [1], "label": ["a"], "answer": ["wrong"]}, "need a column 'row' or 'id', but have 'index', 'label', "
-         "'answer'. Is it the one called 'index'"),
-        ({"row": [1], "tag": ["a"], "answer": ["wrong"]}, "need a column 'label', .* Is it the one called 'tag'"),
-        ({"row": [1], "label": ["a"], "verdict": ["wrong"]}, "need a column 'answer', .* Rename it to 'answer'"),
+        ({"index": [1], "label": ["a"], "answer": ["wrong"]}, "must be columns 'row' or 'id', but they are 'index', "
+         "'label', 'answer'. Is 'index' the id"),
+        ({"row": [1], "tag": ["a"], "answer": ["wrong"]}, "must be columns 'label', .* Is 'tag' the label"),
+        ({"row": [1], "label": ["a"], "verdict": ["wrong"]}, "must be columns 'answer', .* Rename it to 'answer'"),
+        ({"post_id": [1], "tags": ["a"], "x": ["no"]}, "'row' or 'id', 'label', 'answer', but they are 'post_id', "
+         "'tags', 'x'. Is 'post_id' the id.* Is 'tags' the label.* Rename the one that holds the answer to 'answer'"),
         ({"row": [1], "label": ["a"], "answer": ["worng"]}, "answer 1 is 'worng'.* Did you mean 'wrong'"),
     ],
 )  # fmt: skip
@@ -106,7 +108,7 @@ def test_ids_that_are_not_there_or_not_unique(strips, result):
 def test_labels_that_a_row_does_not_have(result):
     absent = int(np.flatnonzero(result.Y[[7]].toarray()[0] == 0)[0])
     frame = pd.DataFrame([{"row": 7, "label": result.label_names[absent], "answer": "right"}])
-    with pytest.raises(DataError, match=r"1 answer\(s\) are about labels that their rows do not have, such as"):
+    with pytest.raises(DataError, match="1 answer is about a label that the row does not have, such as"):
         result.audit(answers=frame)
 
 
@@ -191,3 +193,37 @@ def test_clear_pml_learns_from_answers(strips, result):
     confidence = model.label_confidence_.toarray()[result.rows[cells], result.Y.indices[cells]]
     assert (confidence[wrong[cells]] < 1e-6).all()
     assert (confidence[~wrong[cells]] > 1 - 1e-6).all()
+
+
+def test_answers_that_contradict_are_listed_and_settled_as_the_user_says(strips, result):
+    first, second = result.order[:2]
+    frame = pd.DataFrame([
+        line(result, first, "wrong", who="ann"), line(result, first, "wrong", who="bob"),
+        line(result, first, "right", who="eve"), line(result, second, "wrong", who="ann"),
+    ])  # fmt: skip
+    label, row = frame["label"][0], NAMES[frame["row"][0]]
+    listed = (
+        rf"1 label was answered in different ways, and the {{}}: {label!r} of {row} \(wrong \(ann\), wrong \(bob\), "
+    )
+    with pytest.warns(PMLWarning, match=listed.format("latest answer counts")) as caught:
+        latest = clean(strips.X, strips.Y, row_names=NAMES, verified=frame)
+    assert caught[0].filename == __file__
+    assert str(caught[0].message).endswith("Pass settle='majority' to let the majority decide.")
+    with pytest.warns(PMLWarning, match=listed.format("majority counts")):
+        majority = clean(strips.X, strips.Y, row_names=NAMES, verified=frame, settle="majority")
+    assert np.flatnonzero(latest.removable()).tolist() == [second]
+    assert np.flatnonzero(majority.removable()).tolist() == sorted([first, second])
+    with pytest.raises(ValueError, match="settle must be 'latest' or 'majority', got 'first'"):
+        clean(strips.X, strips.Y, verified=frame, settle="first")
+
+
+def test_answers_that_tell_nothing_say_so_and_change_nothing(strips, result):
+    frame = pd.DataFrame([line(result, cell, "unsure") for cell in result.order[:3]])
+    with pytest.warns(PMLWarning, match="Every answer comes to 'unsure': nothing is learned"):
+        unsure = clean(strips.X, strips.Y, row_names=NAMES, verified=frame)
+    with pytest.warns(PMLWarning, match="The answers are empty"):
+        none = clean(strips.X, strips.Y, row_names=NAMES, verified=frame[:0])
+    for found in (unsure, none):
+        np.testing.assert_array_equal(found.doubt, result.doubt)
+        assert found.noise_rate_.overall.high == result.noise_rate_.overall.high
+    assert (unsure.known == UNSURE).sum() == 3

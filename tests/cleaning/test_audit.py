@@ -105,9 +105,9 @@ def test_a_saved_audit_refuses_another_seed_data_or_version(found, tmp_path):
     path = tmp_path / "audit.json"
     go_on(result.audit(random_state=3), wrong, 5).save(path)
     assert result.audit(resume=path).random_state == 3
-    with pytest.raises(DataError, match="was started with random_state=3, got 4: leave random_state out"):
+    with pytest.raises(DataError, match="was started with the seed = 3, got 4: go on with the former"):
         result.audit(resume=path, random_state=4)
-    with pytest.raises(DataError, match="was started with precision=0.9, got 0.8"):
+    with pytest.raises(DataError, match="was started with precision = 0.9, got 0.8"):
         result.audit(resume=path, precision=0.8)
     strips = load_digit_strips(400, random_state=2)
     with pytest.raises(DataError, match="is an audit of other data"):

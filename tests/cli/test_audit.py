@@ -104,7 +104,7 @@ def test_a_person_answers_undoes_interrupts_and_goes_on(posts, tmp_path):
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
     terminal = Terminal(*words, "--seed", "5", cwd=tmp_path)
-    terminal.until("was started with random_state=0, got 5")
+    terminal.until("was started with the seed = 0, got 5")
     assert terminal.process.wait(60) != 0
 
 
@@ -113,6 +113,23 @@ def test_without_a_terminal_it_says_so(posts, tmp_path):
     done = forked.run(words, stdin=forked.DEVNULL, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert "asks in a terminal, and this is none" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--precision", "90", "--precision must be between 0 and 1, got 90. For 90 % write --precision 0.9."),
+        (
+            "--answer-error",
+            "5",
+            "--answer-error must be at least 0 and below 0.5, got 5. For 5 % write --answer-error 0.05.",
+        ),
+        ("--settle", "first", "--settle must be latest or majority, got 'first'."),
+    ],
+)  # fmt: skip
+def test_shares_in_per_cent_are_refused_with_what_to_write(run, option, value, said):
+    result = run("audit", "posts.csv", "--labels", "tags", option, value)
+    assert (result.exit_code, result.stderr) == (2, f"error: {said}\n")
 
 
 def test_clean_takes_answers(posts, tmp_path):

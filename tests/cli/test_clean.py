@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -278,3 +279,55 @@ def test_standard_input_is_a_table_too(posts_csv, shell):
         4,
         ["body: TF-IDF of 62 words", "note: TF-IDF of 3 words"],
     )
+
+
+def test_the_advice_can_be_typed_as_it_stands(run, posts_csv):
+    result = run("clean", *options(posts_csv), "--dry-run", "--json")
+    command = json.loads(result.stdout)["advice"].partition("pmlkit review ")[2]
+    assert command == shlex.join(map(str, options(posts_csv)))
+
+
+@pytest.mark.filterwarnings("default")
+def test_answers_of_several_people_on_the_command_line(run, posts_csv, tmp_path):
+    facts = json.loads(run("clean", *options(posts_csv), "--dry-run", "--json").stdout)
+    assert facts["id_column"] == "post_id"
+    run("clean", *options(posts_csv), "--suspects", tmp_path / "all.csv")
+    first = pd.read_csv(tmp_path / "all.csv", nrows=1)
+    answers = pd.concat([first[["id", "label"]]] * 3).assign(answer=["right", "right", "wrong"])
+    path = tmp_path / "answers.csv"
+    answers.to_csv(path, index=False)
+    log = tmp_path / "log.csv"
+    result = run("clean", *options(posts_csv), "--answers", path, "--log", log)
+    assert "warning: 1 label was answered in different ways, and the latest answer counts:" in result.stderr
+    assert "Pass --settle 'majority' to let the majority decide." in result.stderr
+    gone = pd.read_csv(log)
+    assert ((gone["id"] == first["id"][0]) & (gone["label"] == first["label"][0])).any()
+    result = run("clean", *options(posts_csv), "--answers", path, "--log", log, "--settle", "majority", "--force")
+    assert "and the majority counts" in result.stderr
+    gone = pd.read_csv(log)
+    assert not ((gone["id"] == first["id"][0]) & (gone["label"] == first["label"][0])).any()
+    result = run("clean", *options(posts_csv), "--answers", path, "--dry-run", "--settle", "mayority")
+    assert (result.exit_code, result.stderr) == (
+        2, "error: --settle must be latest or majority, got 'mayority'. Did you mean 'majority'?\n"
+    )  # fmt: skip
+    before = path.read_bytes()
+    result = run("clean", *options(posts_csv), "--answers", path, "--log", path, "--force")
+    assert result.exit_code == 2
+    assert "is the input: it is never overwritten" in result.stderr
+    assert path.read_bytes() == before
+
+
+@pytest.mark.filterwarnings("default")
+def test_probabilities_that_cannot_be_meant(run, posts, posts_csv, tmp_path):
+    given = np.array([[topic in tags for topic in sorted(TOPICS)] for _, _, tags, _ in posts])
+    seen = tmp_path / "seen.npy"
+    np.save(seen, 0.01 + 0.98 * given)
+    result = run("clean", *options(posts_csv), "--dry-run", "--pred-probs", seen)
+    assert "warning: pred_probs tell given labels from others almost perfectly" in result.stderr
+    other = tmp_path / "other.parquet"
+    pd.DataFrame(0.01 + 0.98 * given, columns=["cook", "music", "sports", "travel"]).to_parquet(other)
+    result = run("clean", *options(posts_csv), "--dry-run", "--pred-probs", other)
+    assert result.exit_code == 1
+    assert "a column 'sports', which is no label. Did you mean 'sport'?" in result.stderr
+    result = run("clean", *options(posts_csv), "--dry-run", "--pred-probs", tmp_path / "none.npy")
+    assert "There is no file" in result.stderr

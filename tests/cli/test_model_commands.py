@@ -297,6 +297,31 @@ def test_labels_above_a_threshold_of_ones_own(run, model, small_csv, small, tmp_
     assert run("predict", model, small_csv, "--scores", "--top", "2").exit_code == 2
 
 
+def test_rows_without_labels_are_said_on_standard_output_too(run, model, small_csv):
+    result = run("predict", model, small_csv, "--threshold", "0.9")
+    assert "of the rows get no label: they may be unlike those that the model was fitted to" in result.stderr
+    assert "note" not in result.stdout
+
+
+def test_a_threshold_in_per_cent_is_refused_where_scores_are_shares(run, model, small_csv):
+    result = run("predict", model, small_csv, "--threshold", "90")
+    assert result.exit_code == 2
+    assert "between 0 and 1, got --threshold 90. For 90 % write --threshold 0.9." in result.stderr
+
+
+def test_probabilities_of_a_model(run, model, small_csv, small_npz, small, tmp_path):
+    _, *rows = rows_of(run("predict", model, small_csv, "--probabilities").stdout)
+    fitted = load(model)
+    expected = fitted.predict_proba(_frame(small, fitted))
+    assert [list(map(float, row[1:])) for row in rows] == expected.tolist()
+    out = tmp_path / "p.csv"
+    facts = json.loads(run("predict", model, small_csv, "--probabilities", "-o", out, "--json").stdout)
+    assert facts["scores_per_row"] == 3
+    run("fit", small_npz, "-m", "PMLLFC", "-o", tmp_path / "lfc.skops")
+    result = run("predict", tmp_path / "lfc.skops", small_csv, "--probabilities")
+    assert (result.exit_code, result.stderr) == (2, "error: PMLLFC has no probabilities: use --scores.\n")
+
+
 def test_unknown_labels_count_as_missed(run, model, small, tmp_path):
     write(small.replace(label_names=["red", "green", "pink"]), tmp_path / "t.npz")
     told = json.loads(run("evaluate", model, tmp_path / "t.npz", "--json").stdout)

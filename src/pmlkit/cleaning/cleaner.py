@@ -18,6 +18,7 @@ from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
 from pmlkit._validation import as_ids, as_media
 from pmlkit.blocks import holds_blocks
+from pmlkit.cleaning.audit.answers import Settle
 from pmlkit.cleaning.audit.verified import with_answers
 from pmlkit.cleaning.blocks import fit_to_blocks, judged_blocks, row_keys
 from pmlkit.cleaning.calibration import false_probability
@@ -49,6 +50,7 @@ def clean(
     row_names: Sequence[Any] | None = None,
     media: Any = None,
     verified: Any = None,
+    settle: Settle = "latest",
     on_fit: Callable[[Any], Any] = lambda model: None,
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
@@ -87,6 +89,8 @@ def clean(
     verified : Answers, DataFrame, path of a CSV file or audit, optional
         Answers of people, with the columns ``row`` (or ``id``, as in `row_names`), ``label`` and ``answer`` ("wrong",
         "right" or "unsure"): wrong ones are removed, right ones stay, and doubts of the others are learned from them.
+    settle : {"latest", "majority"}, default="latest"
+        Which of several answers about one label counts; a tie of the majority comes to "unsure".
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
 
@@ -195,7 +199,7 @@ def clean(
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )
-    return result if verified is None else with_answers(result, verified)
+    return result if verified is None else with_answers(result, verified, settle)
 
 
 def _validated(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -17,6 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit._validation import frame_names
+from pmlkit._words import did_you_mean
+from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
 from pmlkit.numerics.folds import content_folds
@@ -142,6 +144,12 @@ def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequen
     columns = frame_names(pred_probs)
     if columns is not None and sorted(columns) == sorted(names):
         values = values[:, [columns.index(name) for name in names]]
+    elif columns is not None and (known := set(columns) & set(names)):
+        other = next(name for name in columns if name not in known)
+        raise ValueError(
+            f"pred_probs has a column {other!r}, which is no label.{did_you_mean(other, set(names) - known)} Call its "
+            "columns as the labels, or all of them otherwise: then they count in the order of the labels."
+        )
     if not np.isfinite(values).all():
         row, label = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
@@ -164,9 +172,10 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
     known = np.isfinite(error)
     if known.any() and float(np.average(auc[known], weights=np.maximum(count[known], 1))) > _TOO_GOOD:
         warnings.warn(
-            "pred_probs tell given labels from others almost perfectly. If the model has seen these labels in "
-            "training, it hides their errors: give cross-validated probabilities.",
-            UserWarning,
+            PMLWarning(
+                "pred_probs tell given labels from others almost perfectly. If the model has seen these labels in "
+                "training, it hides their errors: give cross-validated probabilities."
+            ),
             stacklevel=3,
         )
     return Evidence(probabilities.astype(np.float32), "your probabilities (pred_probs)")

@@ -11,7 +11,18 @@ from rich.text import Text
 from pmlkit._files import together
 from pmlkit._words import counted, listing, printable
 from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
-from pmlkit.cli.params import Columns, Common, Force, InputFile, Jobs, MethodParams, Reading, Running
+from pmlkit.cli.params import (
+    Columns,
+    Common,
+    Force,
+    InputFile,
+    Jobs,
+    MethodParams,
+    Reading,
+    Running,
+    Settling,
+    retyped,
+)
 from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
 from pmlkit.exceptions import DataError
 
@@ -114,6 +125,7 @@ def clean(
             "right are kept, and the estimates use both.",
         ),
     ] = None,
+    settle: Settling = "latest",
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -132,7 +144,7 @@ def clean(
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:
         raise Misuse("--pred-probs need no fit: leave --workers, --memory and --dask out.")
-    beside = [] if pred_probs is None else [pred_probs]
+    beside = [path for path in (pred_probs, answers) if path is not None]
     for path in outputs.given.values():
         check_output(path, file, *reading.files, *columns.files, *beside, force=force)
     if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
@@ -146,7 +158,7 @@ def clean(
     with running(where) as place:
         result = find_suspects(
             table, judge, min_rows, answers, place, pred_probs=pred_probs,
-            every_row_has_a_label=_ANSWERS[every_row_has_a_label],
+            every_row_has_a_label=_ANSWERS[every_row_has_a_label], settle=settle,
         )  # fmt: skip
     chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
     with together():
@@ -164,7 +176,7 @@ def clean(
             with Watch(f"writing {outputs.report.name}"):
                 title = f"How clean are the labels of {file.name}?"
                 result.report(outputs.report, title=title, **chosen, force=force)
-    advice = result.advice(**chosen, table=file.name)
+    advice = result.advice(**chosen, table=retyped(file, reading, columns))
     _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
 
 

@@ -138,6 +138,14 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", metavar="", help="Write every label's score instead of the label sets.")
     ] = False,
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities",
+            metavar="",
+            help="Take probabilities for scores, of models that have them (`pmlkit info MODEL` says so).",
+        ),
+    ] = False,
     top: Annotated[
         int | None,
         typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, one per line."),
@@ -165,6 +173,11 @@ def predict(
         check_output(output, model, file, *reading.files, *columns.files, force=force)
     limit_jobs(jobs)
     fitted = load_model(model)
+    if probabilities and not hasattr(fitted, "predict_proba"):
+        raise Misuse(f"{type(fitted).__name__} has no probabilities: use --scores.")
+    if threshold is not None and hasattr(fitted, "predict_proba") and not 0 <= threshold <= 1:
+        hint = f" For {threshold:g} % write --threshold {threshold / 100:g}." if 1 < threshold <= 100 else ""
+        raise Misuse(f"The scores of this model are between 0 and 1, got --threshold {threshold:g}.{hint}")
     rows = _read_rows(fitted, file, reading, columns)
     with running(where) as place, Watch("predicting") as watch:
         if holds_blocks(rows):
@@ -176,6 +189,7 @@ def predict(
             rows,
             sys.stdout if output is None else output,
             scores=scores,
+            probabilities=probabilities,
             top=top,
             threshold=threshold,
             sep=reading.sep or ";",
@@ -184,16 +198,16 @@ def predict(
             on_rows=watch.advance,
             cell=printable if output is None and sys.stdout.isatty() else str,
         )
+    if found.n_empty > _MANY_EMPTY * n_rows:
+        share = f"{100 * found.n_empty / n_rows:.0f} % of the rows get no label"
+        say("note", f"{share}: they may be unlike those that the model was fitted to. --top 3 shows the best.")
     if output is None:
         return
     facts: dict[str, object] = {"written": output, "rows": n_rows}
-    if scores:
+    if scores or (probabilities and top is None and threshold is None):
         facts["scores_per_row"] = len(fitted.label_names_)
     else:
         facts |= {"labels_per_row": found.n_labels / n_rows, "rows_without_labels": found.n_empty}
-        if found.n_empty > _MANY_EMPTY * n_rows:
-            share = f"{100 * found.n_empty / n_rows:.0f} % of the rows get no label"
-            say("note", f"{share}: they may be unlike those that the model was fitted to. --top 3 shows the best.")
     emit_facts(facts, as_json=common.json)
 
 

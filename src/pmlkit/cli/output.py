@@ -51,7 +51,7 @@ def say(kind: str, text: object) -> None:
 # Options that have a name of their own on the command line; others are typed after --option.
 _OWN_OPTIONS = frozenset(
     {"categories", "embeddings", "force", "format", "id", "images", "labels", "merge_labels", "numbers", "out_format"}
-    | {"sep", "text", "vectorizer"}
+    | {"sep", "settle", "text", "vectorizer"}
 )
 
 

@@ -5,6 +5,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pmlkit._words import did_you_mean
 from pmlkit.cli.output import Misuse, start_logging
 
 
@@ -49,6 +51,25 @@ Jobs = Annotated[
         metavar="N",
         help="Processor cores to use at most, by linear algebra and by methods that have n_jobs.",
         show_default=False,
+    ),
+]
+
+
+def _check_settling(value: str) -> str:
+    if value not in ("latest", "majority"):
+        raise Misuse(
+            f"--settle must be latest or majority, got {value!r}.{did_you_mean(value, ('latest', 'majority'))}"
+        )
+    return value
+
+
+Settling = Annotated[
+    str,
+    typer.Option(
+        "--settle",
+        metavar="latest|majority",
+        help="Which of several answers about one label counts; a tie of the majority comes to unsure.",
+        callback=_check_settling,
     ),
 ]
 
@@ -327,6 +348,27 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def retyped(file: Path, reading: Reading, columns: Columns) -> str:
+    """Return a file and its options as they can be typed again, after another command; nothing for standard input.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from pmlkit.cli.params import Columns, Reading, retyped
+    >>> retyped(Path("my posts.csv"), Reading(labels=["tags"], sep=";"), Columns(text=["body"]))
+    "'my posts.csv' --labels tags --sep ';' --text body"
+    """
+    if str(file) == "-":
+        return ""
+    words = [str(file)]
+    for group in (reading, columns):
+        for field in dataclasses.fields(group):
+            given = getattr(group, field.name)
+            for value in given if isinstance(given, list) else [] if given is None else [given]:
+                words += [f"--{field.name}", str(value)]
+    return shlex.join(words)
 
 
 def check_shares(**shares: float) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from pmlkit._words import counted, printable, shortened
 from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, say
-from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, check_shares
+from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, Settling, check_shares
 from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ def audit(
     who: Annotated[
         str | None, typer.Option(metavar="NAME", help="The name stored with the answers; by default the user name.")
     ] = None,
+    settle: Settling = "latest",
     min_rows: MinRows = 5,
     force: Force = False,
 ) -> None:
@@ -235,7 +236,10 @@ def audit(
     check_output(state, file, *reading.files, *columns.files, force=True)
     if output is not None:
         check_output(output, file, answers, *reading.files, *columns.files, force=force)
-    settings = promise.settings | {"answer_error": answer_error}
+    settings = promise.settings | {"answer_error": answer_error, "settle": settle}
+    if not 0 <= answer_error < 0.5:
+        hint = f" For {answer_error:g} % write --answer-error {answer_error / 100:g}." if 1 <= answer_error < 50 else ""
+        raise Misuse(f"--answer-error must be at least 0 and below 0.5, got {answer_error:g}.{hint}")
     table = load(file, reading, columns, keep_table=True)
     if not sys.stdin.isatty():
         raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")
@@ -349,7 +353,8 @@ def _finish(audit: "Audit", answers: Path, output: Path | None, common: Common) 
     }
     shown = {"so far": audit.status(), "answers": answers}
     if len(audit.contradictions):
-        shown["contradictions"] = f"{len(audit.contradictions)}; the latest answer counts"
+        counts = "latest answer counts" if audit.settle == "latest" else "majority counts"
+        shown["contradictions"] = f"{len(audit.contradictions)}; the {counts}"
     if not audit.worth_going_on_:
         shown["going on"] = "the next fifty answers are expected to bring fewer than ten wrong labels"
     if output is not None:

@@ -149,6 +149,32 @@ def test_decimal_commas_are_numbers_unless_the_comma_separates(tmp_path):
     table = pmlkit.open_table(save(tmp_path / "t.csv", "price|tags\n1,5|a\n2,5|a;b\n-0,25|b\n"), labels="tags")
     assert table.feature_columns.numbers == ("price",)
     assert table.to_dataset().X.ravel().tolist() == [1.5, 2.5, -0.25]
+    path = save(tmp_path / "t.csv", 'price,kind,tags\n"1,5",p,a\n"2,25",p,a;b\n3,q,b\n')
+    table = pmlkit.open_table(path, labels="tags", numbers="price")
+    np.testing.assert_allclose(table.X.ravel() * np.std([1.5, 2.25, 3]) + 2.25, [1.5, 2.25, 3])
+    assert pmlkit.open_table(path, labels="tags").feature_columns.numbers == ("price",)
+
+
+def test_commas_that_may_separate_thousands_are_not_taken_for_decimal_ones(tmp_path):
+    path = save(tmp_path / "t.csv", 'price,kind,tags\n"1,500",p,a\n"2,250",p,a;b\n3,q,b\n')
+    assert pmlkit.open_table(path, labels="tags").feature_columns.numbers == ()
+    with pytest.raises(DataError, match="'price' must hold numbers, but row 0 holds '1,500'"):
+        pmlkit.open_table(path, labels="tags", numbers="price").X  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["p{}", "10{}"])
+def test_identifiers_that_repeat_a_few_times_name_rows_with_a_note(tmp_path, caplog, name):
+    def table(n_repeated, column="post_id"):
+        ids = [name.format(max(i, n_repeated)) for i in range(40)]
+        rows = [f"{i / 3},{ids[i]},w{i} and more words,{'ab'[i % 2]};c" for i in range(40)]
+        text = "\n".join([f"size,{column},body,tags", *rows])
+        return pmlkit.open_table(save(tmp_path / "t.csv", text), labels="tags")
+
+    assert list(map(str, table(3).row_names[:5])) == [name.format(i) for i in (3, 3, 3, 3, 4)]
+    assert "the identifier column 'post_id' repeats 3 values." in caplog.text
+    assert "post_id" not in table(3).feature_columns.names
+    assert table(20).row_names is None, "a number or name that many rows share is none of theirs"
+    assert table(3, "author").row_names is None
 
 
 def test_rows_are_named_by_what_looks_like_an_identifier(tmp_path, caplog):

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from scipy.stats import beta
 from pmlkit._arrays import as_csr, row_hash
 from pmlkit._files import replacing
 from pmlkit._typing import CSR, Features, IntArray
-from pmlkit._words import did_you_mean, guarded, unguarded
+from pmlkit._words import counted, did_you_mean, guarded, unguarded
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.exceptions import DataError
 
@@ -121,15 +122,14 @@ class Answers:
             How errors call it.
         """
         frame = table.rename(columns=lambda name: str(name).strip().lower())
-        if "row" not in frame and "id" not in frame:
+        absent = [name for name in ("label", "answer") if name not in frame]
+        absent = absent if "row" in frame or "id" in frame else ["id", *absent]
+        if absent:
+            needed = ", ".join("'row' or 'id'" if name == "id" else repr(name) for name in absent)
             raise DataError(
-                f"{source} need a column 'row' or 'id', but have {_listed(table.columns)}.{_hint(frame, 'id')}"
+                f"{source}: there must be columns {needed}, but they are {_listed(table.columns)}."
+                + "".join(_hint(frame, name) for name in absent)
             )
-        for name in ("label", "answer"):
-            if name not in frame:
-                raise DataError(
-                    f"{source} need a column {name!r}, but have {_listed(table.columns)}.{_hint(frame, name)}"
-                )
         frame = frame[[name for name in _COLUMNS if name in frame]].reset_index(drop=True)
         # A line without an answer is a question that nobody has answered yet.
         given = frame["answer"].notna() & (frame["answer"].astype(str).str.strip() != "")
@@ -209,8 +209,9 @@ class Answers:
             i = int(missing[0])
             name = rows[i] if row_names is None else row_names[int(rows[i])]
             raise DataError(
-                f"{len(missing)} answer(s) are about labels that their rows do not have, such as "
-                f"{self.frame['label'][i]!r} in row {name}: remove them, or use the table that they were given for."
+                f"{counted(len(missing), 'answer is about a label', 'answers are about labels')} that the row does not "
+                f"have, such as {self.frame['label'][i]!r} in row {name}: remove such answers, or use the table that "
+                "they were given for."
             )
         return cells, np.array([WORDS.index(word) for word in self.frame["answer"]], dtype=np.int8)
 
@@ -365,11 +366,11 @@ def _listed(names: Any) -> str:
 
 def _hint(frame: Any, wanted: str) -> str:
     usual = {
-        "id": ("row_id", "rowid", "index", "key", "name", "identifier", "rows"),
-        "label": ("tag", "labels", "class", "category", "tags"),
-        "answer": ("verdict", "decision", "correct", "result", "status", "answers", "response"),
+        "id": r".*[ _-]id|rowid|index|key|name|identifier|rows",
+        "label": r"tag|labels|class|category|tags",
+        "answer": r"verdict|decision|correct|result|status|answers|response",
     }[wanted]
     for name in frame.columns:
-        if name in usual:
-            return f" Is it the one called {name!r}? Rename it to {wanted!r}."
-    return f" Rename the one that holds it to {wanted!r}."
+        if re.fullmatch(usual, name):
+            return f" Is {name!r} the {wanted}? Rename it to {wanted!r}."
+    return f" Rename the one that holds the {wanted} to {wanted!r}."

@@ -176,16 +176,20 @@ def load_state(path: str | os.PathLike[str], settings: dict[str, Any]) -> dict[s
     except FileNotFoundError:
         raise DataError(f"There is no file {str(path)!r}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{name} is not a saved audit.") from error
+        raise DataError(
+            f"{name} is not a saved audit: move it away to begin a new one, which may be given the answers."
+        ) from error
     if version != _VERSION:
         raise DataError(
             f"{name} was saved by version {version} of the audit, this is version {_VERSION}: its questions cannot be "
-            "replayed; export its answers there and give them to a new audit with answers=."
+            "replayed. Begin a new audit with its answers: pass them as answers=, or on the command line move this "
+            "file away."
         )
     for key, value in settings.items():
         if value != saved[key]:
+            called = "the seed" if key == "random_state" else key
             raise DataError(
-                f"{name} was started with {key}={saved[key]!r}, got {value!r}: leave {key} out to go on with it, or "
+                f"{name} was started with {called} = {saved[key]!r}, got {value!r}: go on with the former, or "
                 "start a new audit."
             )
     return state

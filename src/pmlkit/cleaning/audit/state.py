@@ -9,6 +9,7 @@ from pmlkit._arrays import without_cells
 from pmlkit._labels import in_format
 from pmlkit._random import generator
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
+from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.attempts import Attempts
@@ -169,7 +170,8 @@ class AuditState:
         is_answered = self.verdict != UNKNOWN
         if not is_answered.any():
             return "No answers yet: nothing is promised."
-        parts = [f"{self.n_answers:,} answers, {(self.verdict == WRONG).sum():,} labels found wrong."]
+        n_wrong = int((self.verdict == WRONG).sum())
+        parts = [f"{counted(self.n_answers, 'answer')}, {counted(n_wrong, 'label')} found wrong."]
         if (self.verdict[is_answered] == UNSURE).all():
             return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
         if self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):

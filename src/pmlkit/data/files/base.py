@@ -96,6 +96,7 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
     numbers = np.full(len(values), np.nan)
     known = {row: value for row, value in enumerate(values) if not is_missing(value)}
     are_booleans = all(isinstance(value, str) and value.strip().lower() in _BOOLEANS for value in known.values())
+    decimal_comma = decimal_comma or _has_decimal_commas(known.values())
     for row, value in known.items():
         number = _BOOLEANS[value.strip().lower()] if are_booleans else as_number(value, decimal_comma=decimal_comma)
         if number is None:
@@ -104,6 +105,16 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
             )
         numbers[row] = number
     return numbers
+
+
+def _has_decimal_commas(values: Iterable[Any]) -> bool:
+    """Tell whether the commas in quoted cells must be decimal: all numbers so, and not all with three digits after it.
+
+    ``1,234`` alone may be a thousand and more.
+    """
+    with_comma = [value for value in values if isinstance(value, str) and "," in value]
+    digits = {len(re.split(r"[eE]", value.partition(",")[2].strip())[0]) for value in with_comma}
+    return bool(digits - {3}) and all(map(_DECIMAL_COMMA.fullmatch, with_comma))
 
 
 def is_missing(value: Any) -> bool:

@@ -27,6 +27,7 @@ _TEXT_WORDS = 3.0  # words per cell from which a column of strings is text
 _N_PEEKED = 5000
 _FEW_ROWS = 50
 _IDENTIFIER = "looks like an identifier"
+_MOSTLY_DISTINCT = 0.9  # share of different values from which a column called id names the rows
 _IDENTIFIER_NAME = re.compile(r"(?i)(?:^|.*[_\s-])(?:id|key|uuid|guid|identifier)$")
 
 
@@ -142,7 +143,7 @@ def _kind(values: Sequence[Any], decimal_comma: bool) -> str:
 
 def _as_numbers(known: Sequence[Any], decimal_comma: bool) -> FloatArray | None:
     first = next((value for value in known if not is_missing(value)), None)
-    if as_number(first, decimal_comma=decimal_comma) is None:
+    if as_number(first, decimal_comma=True) is None:
         return None
     try:
         return parse_numbers(known, "", decimal_comma=decimal_comma)
@@ -151,17 +152,25 @@ def _as_numbers(known: Sequence[Any], decimal_comma: bool) -> FloatArray | None:
 
 
 def find_identifier(file: TableFile, candidates: Sequence[str]) -> str | None:
-    """Return the column that names the rows, all differently: called ``id`` or the like, or the first, if of names."""
+    """Return the column that names the rows: called ``id`` or the like, or the first, if of names.
+
+    All differently, if there is such a column; else one that is called so and repeats only a few.
+    """
+    repeating = None
     for name in candidates:
         is_named_so = _IDENTIFIER_NAME.match(name) is not None
         if not is_named_so and name != file.columns[0]:
             continue
         values = file.cells([name])[name]
         kind = _kind(values, file.decimal_comma)
+        n_distinct = len({str(value) for value in values})
         is_one = kind.startswith(_IDENTIFIER) if is_named_so else kind == f"{_IDENTIFIER} or a name"
-        if (is_one or (is_named_so and kind == "category")) and len({str(value) for value in values}) == len(values):
+        if (is_one or (is_named_so and kind == "category")) and n_distinct == len(values):
             return name
-    return None
+        could_be = kind.startswith(_IDENTIFIER) or (kind == "number" and all(str(v).strip().isdigit() for v in values))
+        if repeating is None and is_named_so and could_be and n_distinct >= _MOSTLY_DISTINCT * len(values):
+            repeating = name
+    return repeating
 
 
 @dataclass

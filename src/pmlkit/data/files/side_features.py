@@ -66,7 +66,7 @@ def read_probabilities(path: str | os.PathLike[str], n_rows: int) -> Any:
 
 def _load(path: Path, max_bytes: float | None) -> Any:
     if not path.is_file():
-        raise DataError(f"There is no embedding file {str(path)!r}.")
+        raise DataError(f"There is no file {str(path)!r}.")
     size = path.stat().st_size
     limit = allowed_bytes(size, max_bytes)
     if path.suffix.lower() not in (".npy", ".npz"):
