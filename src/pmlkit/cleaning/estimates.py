@@ -204,7 +204,9 @@ def judge(
     middle = min(0.5 * (by_map + rate), max(most, rate))
     noise_rate = Estimate(middle, 0.0, high)
     doubt = with_mean(slope * log_odds, middle)
-    return Verdict(doubt, noise_rate, random_mistakes, null.common_ranks.safe_depths())
+    # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
+    depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
+    return Verdict(doubt, noise_rate, random_mistakes, depths)
 
 
 def rates_per_label(
