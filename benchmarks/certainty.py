@@ -3,7 +3,7 @@
     python benchmarks/certainty.py clean --seeds 3        # ranking, rates, intervals, removal without answers
     python benchmarks/certainty.py audit --part whole     # with answers, see _certainty_audit.py
     python benchmarks/certainty.py cost                   # processor time of clean, in fits of ClearPML
-    python benchmarks/certainty.py samples posts.csv      # how far estimates jump between samples of one table
+    python benchmarks/certainty.py stability              # how far estimates differ between samples of one table
 
 `clean`: every set gets uniform, confusable and correlated noise at several levels; sets and texts with real noise keep
 theirs. The weights and gates were chosen on the sets in `TUNED`; all others are for checking. Prints a line per group
@@ -20,13 +20,12 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score
 
 import _certainty_audit as audit
+import _certainty_stability as stability
 from _certainty_cases import KINDS, Case, cases
-from pmlkit import open_table
 from pmlkit.cleaning import CleaningResult, clean
 from pmlkit.cleaning.calibration import SPREAD, false_probability
-from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.data import make_pml
-from pmlkit.methods import make_classifier
+from pmlkit.methods import ClearPML, make_classifier
 
 TUNED = ("emotions", "medical", "slashdot", "yeast", "scene", "YeastCC", "so_emotions", "movies_two_catalogues")
 CHECKED = (
@@ -55,13 +54,9 @@ def old_removal(doubt: np.ndarray, result: CleaningResult, precision: float = 0.
 
 def measure(case: Case) -> dict:
     """Judge a case and compare with the truth."""
-    started = time.process_time()
-    evidence = cross_fit(make_classifier("auto"), case.X, case.Y)
-    old = false_probability(evidence.scores, case.Y, evidence.confidence)
-    old_seconds = time.process_time() - started
-    started = time.process_time()
-    result = clean(case.X, case.Y)
-    seconds = time.process_time() - started
+    fitted: list[ClearPML] = []
+    result = clean(case.X, case.Y, on_fit=fitted.append)
+    old = false_probability(result.scores, result.Y, fitted[0].label_confidence_.data)
     false = case.is_false(result)
     rate = result.noise_rate_.overall
     random = result.random_mistakes_
@@ -97,7 +92,6 @@ def measure(case: Case) -> dict:
         "old_removed": n_old,
         "old_removed_false": int(false[old_removed].sum()),
         "bad": n_removed > 0 and false[removed].mean() < _TOLERATED,
-        "time": seconds / old_seconds,
     }
 
 
@@ -160,8 +154,7 @@ def bars(title: str, table: pd.DataFrame, order: list[str]) -> None:
     uniform = table[table["kind"].isin(["none", "uniform"])]
     off = (uniform["random"] - uniform["false"]).abs().groupby(uniform["level"]).mean()
     shown = ", ".join(f"{level:.0%} {value:.3f}" for level, value in off.items())
-    print(f"random mistakes, mean absolute error: {shown}")
-    print(f"time of clean over the old, median {table['time'].median():.2f}\n")
+    print(f"random mistakes, mean absolute error: {shown}\n")
 
 
 def without_answers(options: argparse.Namespace) -> None:
@@ -207,19 +200,6 @@ def cost(options: argparse.Namespace) -> None:
         print(f"{n_rows:,} rows: fit {fit:.2f} s, clean {cleaned:.2f} s of the processor: {cleaned / fit:.2f} fits")
 
 
-def samples(options: argparse.Namespace) -> None:
-    """Print what is said of random samples of one table."""
-    table = open_table(options.table, labels=options.labels, text=options.text)
-    lines = []
-    for seed in range(options.seeds):
-        rows = np.sort(np.random.default_rng(seed).permutation(table.Y.shape[0])[: options.max_rows])
-        found = clean(table.X[rows], table.Y[rows])
-        lines.append((float(found.noise_rate_.overall), float(found.random_mistakes_), found.noise_rate_.overall.high))
-        print("sample {}: all mistakes {:.3f}, random {:.3f}, at most {:.3f}".format(seed, *lines[-1]), flush=True)
-    low, high = np.min(lines, axis=0), np.max(lines, axis=0)
-    print(f"all mistakes {low[0]:.3f} to {high[0]:.3f}, random mistakes {low[1]:.3f} to {high[1]:.3f}")
-
-
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -242,13 +222,9 @@ def main() -> None:
     part.add_argument("--rows", default="2000,20000")
     part.add_argument("--rounds", type=int, default=3)
     part.set_defaults(run=cost)
-    part = parts.add_parser("samples", help="stability between samples of a table")
-    part.add_argument("table")
-    part.add_argument("--labels", default="tags")
-    part.add_argument("--text", default="text")
-    part.add_argument("--seeds", type=int, default=8)
-    part.add_argument("--max-rows", type=int, default=1200)
-    part.set_defaults(run=samples)
+    part = parts.add_parser("stability", help="how far estimates differ between samples of one table")
+    stability.add_options(part)
+    part.set_defaults(run=stability.run)
     options = parser.parse_args()
     options.run(options)
 

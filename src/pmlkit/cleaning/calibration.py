@@ -42,7 +42,7 @@ TERMS = (
 )
 """What the map looks at; see `cell_terms`."""
 
-_INTERCEPT = -0.878
+_INTERCEPT = -1.529
 _COEFFICIENTS = np.array(
     [0.205, 0.028, -1.969, 2.688, 0.241, 0.212, 0.385, -2.318, 0.663, -0.522, -0.034, 0.317, 0.330],
 )
@@ -120,7 +120,8 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     logit of the chance that a candidate scores higher than a non-candidate of its label, and ``noise`` that of the
     mean class-conditional posterior, both over the whole set; ``frequency`` is the log share of rows with the label,
     relative to the mean; ``rows alone`` is the share of rows with one candidate; ``judgement`` are the log odds of
-    being false by the method's own confidences, or ``odds`` again where it has none.
+    being false by the method's own confidences, or ``odds`` again where it has none, relative to the mean: their
+    level jumps between samples of one table, and is another one for another judge.
     """
     row = row_of_cells(Y)
     odds = _class_conditional_odds(scores, Y, row)
@@ -133,6 +134,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     # Below one half there is no evidence, and the map has never seen any such set.
     separation = float(logit(np.clip(_separation(scores, Y, row), 0.5, 0.999)))
     noise = float(logit(np.clip(posterior.mean(), 0.01, 0.99)))
+    judgement = odds if confidence is None else np.clip(-logit(confidence), *_ODDS)
     single = {
         "odds": odds,
         "gap": gap,
@@ -141,7 +143,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
         "frequency": frequency - frequency.mean(),
         "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
         "noise": np.full(len(odds), noise),
-        "judgement": odds if confidence is None else np.clip(-logit(confidence), *_ODDS),
+        "judgement": judgement - judgement.mean(),
     }
     return np.column_stack([np.prod([single[part] for part in term.split("*")], axis=0) for term in TERMS])
 

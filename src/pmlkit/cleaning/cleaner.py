@@ -195,7 +195,7 @@ def clean(
         given=given.format if blocks is None else blocks.label_format,
         overall_rate=verdict.noise_rate,
         random_mistakes_=verdict.random_mistakes,
-        sure_mistakes=verdict.sure_mistakes,
+        safe_depths=verdict.safe_depths,
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )

@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from pmlkit._typing import CSR, FloatArray, IntArray
 from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
+from pmlkit.cleaning.rank_mixture import SafeDepths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,14 +107,14 @@ class Verdict:
         Share of false candidates.
     random_mistakes : Estimate
         Share of candidates that look as if they had been given at random.
-    sure_mistakes : float
-        What the random mistakes exceed but for one time in six, the ground on which labels may be removed unseen.
+    safe_depths : SafeDepths
+        How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
     """
 
     doubt: FloatArray
     noise_rate: Estimate
     random_mistakes: Estimate
-    sure_mistakes: float
+    safe_depths: SafeDepths
 
 
 def assess(
@@ -147,7 +148,7 @@ def assess(
     null = cells.compare(map_doubt)
     first = judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
     again = cells.compare(first.doubt, with_relations=True)
-    null = replace(again, n_tail=null.n_tail, n_half=null.n_half)
+    null = replace(again, ranks=null.ranks, common_ranks=null.common_ranks)
     return judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
 
 
@@ -177,18 +178,20 @@ def judge(
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
     >>> from pmlkit.cleaning.injected_null import InjectedNull
+    >>> from pmlkit.cleaning.rank_mixture import RankMixture
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
-    >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, n_tail=8, n_half=20), Y)
+    >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)
+    >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, ranks, ranks), Y)
     >>> bool(verdict.doubt[-1] > verdict.doubt[0]), bool(np.isclose(verdict.doubt.mean(), verdict.noise_rate))
     (True, True)
     """
     by_map = float(map_doubt.mean())
-    rate = _lifted(null.random_rate(), 0.3)
+    rate = null.ranks.random_share()
     random_mistakes = Estimate(
         rate,
-        null.random_rate(standard_errors=_Z90, cautious=True),
-        _lifted(null.random_rate(standard_errors=-_Z90), 0.5),
+        null.ranks.random_share(standard_errors=_Z90, narrow=True),
+        _lifted(null.ranks.random_share(standard_errors=-_Z90)),
     )
     share_random = min(1.0, rate / max(by_map, 1e-9))
     weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
@@ -201,7 +204,9 @@ def judge(
     middle = min(0.5 * (by_map + rate), max(most, rate))
     noise_rate = Estimate(middle, 0.0, high)
     doubt = with_mean(slope * log_odds, middle)
-    return Verdict(doubt, noise_rate, random_mistakes, null.random_rate(standard_errors=1.0))
+    # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
+    depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
+    return Verdict(doubt, noise_rate, random_mistakes, depths)
 
 
 def rates_per_label(
@@ -254,9 +259,9 @@ def n_first(k: Any, n: int) -> int:
     raise ValueError(f"k must be a number of candidates (int >= 1) or a share (float in (0, 1]), got {k!r}.")
 
 
-def _lifted(rate: float, by: float) -> float:
-    """Undo, on average or at the most, that the rate of random mistakes runs low where they are many."""
-    return min(rate / (1.0 - by * rate), 1.0)
+def _lifted(rate: float) -> float:
+    """Undo, at the most, that the share of random mistakes runs low where they make given cells look injected."""
+    return min(rate / (1.0 - 0.5 * rate), 1.0)
 
 
 def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:

@@ -3,8 +3,8 @@
 A label that was not given to a row is false there (the assumption of partial multi-label learning), and out-of-fold
 evidence does not depend on a cell's own candidacy. So a sample of non-candidates shows, without refitting anything,
 what false candidates look like. A small classifier learns to tell these injected cells from the given ones, by
-`pmlkit.cleaning.cell_features`; given cells that look injected are suspicious, and their number bounds the rate of
-random mistakes.
+`pmlkit.cleaning.cell_features`; given cells that look injected are suspicious, and how they rank among the injected
+ones tells how many are random mistakes (`pmlkit.cleaning.rank_mixture`).
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,12 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._random import generator
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.cleaning.cell_features import JITTER, CellFeatures
+from pmlkit.cleaning.rank_mixture import RankMixture
 
-__all__ = ["InjectedCells", "InjectedNull"]
+__all__ = ["ENOUGH_ROWS", "InjectedCells", "InjectedNull"]
+
+ENOUGH_ROWS = 30
+"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
 
 _N_INJECTED = 8000
 _N_FITTED = 30_000  # given cells that the classifiers are fitted on, at most
@@ -27,9 +31,6 @@ _BLOCK = 50_000
 _KNOTS = (0.02, 0.25, 0.5, 0.75, 0.98)
 _RIDGE = 1.0
 _ROW_WEIGHT = 0.5  # of the at-least-one posterior
-_TAIL, _HALF = 0.2, 0.5
-_TRUE_RATIO = 0.1  # usual density of right labels in the tail, relative to the half
-_LARGE_TRUE_RATIO = 0.25
 
 
 @dataclass(frozen=True)
@@ -42,40 +43,22 @@ class InjectedNull:
         Log density ratio of injected to given cells, out of fold: injected at random, and partly by score.
     row_log_odds : array aligned with ``Y.data``
         Log odds of being true, given the row's other candidates.
-    n_tail, n_half : int
-        Given cells that look more like a mistake than 80 % and than half of the injected ones.
+    ranks : RankMixture
+        Of all given cells among all injected ones.
+    common_ranks : RankMixture
+        The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
     """
 
     random: FloatArray
     mixed: FloatArray
     row_log_odds: FloatArray
-    n_tail: int
-    n_half: int
+    ranks: RankMixture
+    common_ranks: RankMixture
 
     def suspicion(self, share_random: float) -> FloatArray:
         """Return log odds, up to a constant, of being injected; `share_random` of the mistakes are random ones."""
         ratio = share_random * self.random + (1.0 - share_random) * self.mixed
         return np.asarray(ratio - _ROW_WEIGHT * self.row_log_odds)
-
-    def random_rate(self, *, standard_errors: float = 0.0, cautious: bool = False) -> float:
-        """Estimate the share of the candidates that were given at random, or bound it.
-
-        Where the injected cells that look most like mistakes are, there are few right labels. What there are is taken
-        off by the number of given cells in the wider half. Where much is wrong the rate is too low, by a fifth if
-        half of the candidates are mistakes: these make given cells look like injected ones.
-
-        Parameters
-        ----------
-        standard_errors : float, default=0
-            By how many the counts are moved, positive towards a smaller rate.
-        cautious : bool, default=False
-            Whether more right labels than usual may look like mistakes.
-        """
-        n_cells = len(self.random)
-        ratio = _LARGE_TRUE_RATIO if cautious else _TRUE_RATIO
-        tail = max(self.n_tail - standard_errors * np.sqrt(self.n_tail + 1), 0.0) / n_cells
-        half = (self.n_half + standard_errors * np.sqrt(self.n_half)) / n_cells
-        return float(np.clip((tail - ratio * half) / (_TAIL - ratio * _HALF), 0.0, min(tail / _TAIL, 1.0)))
 
 
 class InjectedCells:
@@ -101,7 +84,7 @@ class InjectedCells:
     >>> spread = np.random.default_rng(0).normal(0, 0.1, strips.Y.shape)
     >>> scores = np.clip(strips.truth.toarray() * 0.6 + 0.2 + spread, 0.01, 0.99)
     >>> cells = InjectedCells(scores, strips.Y, np.arange(400), every_row_has_a_label=True)
-    >>> bool(0.1 < cells.compare(np.full(strips.Y.nnz, 0.3)).random_rate() < 0.4)
+    >>> bool(0.1 < cells.compare(np.full(strips.Y.nnz, 0.3)).ranks.random_share() < 0.4)
     True
     """
 
@@ -128,6 +111,8 @@ class InjectedCells:
         )
         self._row_log_odds = cells.row_log_odds(rows, Y.indices, own=True)
         self._random_row_log_odds = cells.row_log_odds(*at_random, own=False)
+        is_common = np.bincount(Y.indices, minlength=Y.shape[1]) >= ENOUGH_ROWS
+        self._is_common, self._is_common_random = is_common[Y.indices], is_common[at_random[1]]
 
     def compare(self, doubt: FloatArray, *, with_relations: bool = False) -> "InjectedNull":
         """Tell given from injected cells.
@@ -150,10 +135,19 @@ class InjectedCells:
         null = random.log_ratio(self._random.first(n)) - _ROW_WEIGHT * self._random_row_log_odds
         found = random.log_ratio(given)
         z = found - _ROW_WEIGHT * self._row_log_odds
-        tail, half = np.quantile(null, [1.0 - _TAIL, 1.0 - _HALF])
         return InjectedNull(
-            found, mixed.log_ratio(given), self._row_log_odds, int((z > tail).sum()), int((z > half).sum())
+            found,
+            mixed.log_ratio(given),
+            self._row_log_odds,
+            _ranks(z, null),
+            _ranks(z[self._is_common], null[self._is_common_random]),
         )
+
+
+def _ranks(given: FloatArray, injected: FloatArray) -> RankMixture:
+    """Rank given cells among injected ones, those that look most like a mistake first."""
+    n_behind = np.searchsorted(np.sort(injected), given)
+    return RankMixture(1.0 - n_behind / max(len(injected), 1), len(injected))
 
 
 @dataclass(frozen=True)

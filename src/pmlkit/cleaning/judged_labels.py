@@ -14,7 +14,9 @@ from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning import removal
 from pmlkit.cleaning.estimates import Estimate, NoiseRates, n_first, rates_per_label, with_mean
+from pmlkit.cleaning.injected_null import ENOUGH_ROWS
 from pmlkit.cleaning.neighbors import Twins, twins_that_differ
+from pmlkit.cleaning.rank_mixture import SafeDepths
 from pmlkit.cleaning.reasons import Explainer, Reason, most_likely_missing
 
 if TYPE_CHECKING:
@@ -23,10 +25,7 @@ if TYPE_CHECKING:
     from pmlkit._validation import Media
     from pmlkit.cleaning.result import CleaningResult
 
-__all__ = ["ENOUGH_ROWS", "JudgedLabels"]
-
-ENOUGH_ROWS = 30
-"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
+__all__ = ["JudgedLabels"]
 
 _N_EXPLAINED = 100
 _DOUBTFUL = 0.5
@@ -48,7 +47,7 @@ class JudgedLabels:
     given: LabelFormat = field(repr=False)
     overall_rate: Estimate = field(repr=False)
     random_mistakes_: Estimate = field(repr=False)
-    sure_mistakes: float = field(repr=False)
+    safe_depths: SafeDepths = field(repr=False)
     predicted_labels: BoolArray = field(repr=False)
     calibrated: bool = True
     known: IntArray | None = field(default=None, repr=False)
@@ -231,15 +230,15 @@ class JudgedLabels:
         """Return which candidates can be removed unseen at a precision, aligned with ``Y.data``.
 
         Mostly none, and `advice` says why: where labels are mostly right, what looks wrong is often right. Something
-        is removed only from tables of at least 1,000 labelled rows where random mistakes certainly abound (the lower
-        bound of their share is 25 % or more), and no more than that. Labels on fewer than `ENOUGH_ROWS` rows keep
-        all theirs. What a person called wrong (``verified``) always goes, even a row's only label; what was called
-        right, or unsure, stays.
+        is removed only from tables of at least 500 labelled rows where random mistakes certainly abound (the lower
+        bound of their share is 25 % or more), and only as deep as a lower bound of the precision of what is removed
+        allows. Labels on fewer than 30 rows keep all theirs. What a person called wrong (``verified``) always goes,
+        even a row's only label; what was called right, or unsure, stays.
 
         Parameters
         ----------
         precision : float, default=0.9
-            The share of the removed candidates that should be false, if no more candidates are than that bound.
+            The share of the removed candidates that should be false: of random mistakes the bound is on this side.
         keep_at_least_one : bool, default=True
             Never remove the most trusted candidate of a row.
         """
@@ -261,7 +260,7 @@ class JudgedLabels:
         >>> from pmlkit.data import load_digit_strips
         >>> strips = load_digit_strips(300)
         >>> clean(strips.X, strips.Y).advice()
-        'Nothing is removed unseen: 300 labelled rows are too few to tell (1,000 are needed). ...'
+        'Nothing is removed unseen: 300 labelled rows are too few to tell (500 are needed). ...'
         """
         removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
         return removal.advice(self, removed, precision, table)

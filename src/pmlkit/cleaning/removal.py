@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["advice", "removable"]
 
-_LEAST_ROWS = 1000
+_LEAST_ROWS = 500
 _LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
-_DOUBTFUL = 0.5
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right
 
 
@@ -24,18 +23,17 @@ def removable(result: "JudgedLabels", *, precision: float, keep_at_least_one: bo
         raise ValueError(f"precision must be a share in (0, 1], got {precision!r}.")
     known = result.known
     removed = np.zeros(result.Y.nnz, dtype=bool) if known is None else known == WRONG
-    if _n_labelled(result) < _LEAST_ROWS or result.sure_mistakes < _LEAST_MISTAKES:
+    if _n_labelled(result) < _LEAST_ROWS or result.safe_depths.random_share < _LEAST_MISTAKES:
         return removed
-    doubt = result.doubt_at(result.sure_mistakes)
-    cells = result.order[doubt[result.order] > _DOUBTFUL]
+    # The bound is on the most suspicious cells of these labels as a whole: it does not hold for any part of them.
+    common = result.order[~np.isin(result.Y.indices[result.order], result.kept_labels)]
+    most = int(result.safe_depths.random_share * len(common))
+    cells = common[: min(result.safe_depths.depth(precision), most)]
     if known is not None:
         cells = cells[known[cells] == UNKNOWN]
-    cells = cells[~np.isin(result.Y.indices[cells], result.kept_labels)]
     if keep_at_least_one:
         cells = cells[~result.is_best_of_row[cells]]
-    cells = cells[: int(result.sure_mistakes * len(result.order))]
-    reached = np.flatnonzero(np.cumsum(doubt[cells]) >= precision * np.arange(1, len(cells) + 1))
-    removed[cells[: int(reached[-1]) + 1 if len(reached) else 0]] = True
+    removed[cells] = True
     return removed
 
 
@@ -58,7 +56,7 @@ def advice(result: "JudgedLabels", removed: BoolArray, precision: float, table: 
     if _n_labelled(result) < _LEAST_ROWS:
         few = f"{_n_labelled(result):,} labelled rows are too few to tell ({_LEAST_ROWS:,} are needed)"
         return f"Nothing is removed unseen: {few}. {ask}"
-    if result.sure_mistakes < _LEAST_MISTAKES:
+    if result.safe_depths.random_share < _LEAST_MISTAKES:
         found = "your labels look mostly right" if result.overall_rate < _MOSTLY_RIGHT else "labels may well be wrong"
         return (
             f"Nothing is removed unseen: {found}, but mistakes that are not random cannot be told from right labels "

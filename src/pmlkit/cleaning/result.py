@@ -12,7 +12,8 @@ from pmlkit._files import check_target, replacing
 from pmlkit._typing import IntArray
 from pmlkit._words import guarded
 from pmlkit.cleaning.estimates import NoiseRates
-from pmlkit.cleaning.judged_labels import ENOUGH_ROWS, JudgedLabels
+from pmlkit.cleaning.injected_null import ENOUGH_ROWS
+from pmlkit.cleaning.judged_labels import JudgedLabels
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Audit
