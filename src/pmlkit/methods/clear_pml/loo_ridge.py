@@ -25,6 +25,7 @@ __all__ = [
     "ridge_system",
     "search_penalty",
     "search_regularization",
+    "walk_penalties",
 ]
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -148,9 +149,9 @@ def ridge_system(kernel: LandmarkKernel, X: Features, *, dtype: DTypeLike = np.f
     return RidgeSystem(values, mean, gram, own)
 
 
-def kernel_between_landmarks(kernel: LandmarkKernel) -> FloatArray:
+def kernel_between_landmarks(kernel: LandmarkKernel, known: FloatArray | None = None) -> FloatArray:
     """Return the kernel between the landmarks, safely positive definite."""
-    own = kernel(kernel.landmarks)
+    own = kernel(kernel.landmarks) if known is None else known.copy()
     # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
     own[np.diag_indices_from(own)] += 1e-9 * len(own)
     return own
@@ -213,12 +214,33 @@ def search_penalty(
         Where the search begins.
     """
 
-    def errors_at(place: int) -> FloatArray:
-        factor = factor_at(_REGULARIZATIONS[place])
+    def errors_at(penalty: float) -> FloatArray:
+        factor = factor_at(penalty)
         design = forward(factor, some)
         leverage = np.minimum(np.einsum("ji,ji->i", design, design) + 1.0 / n_rows, LARGEST_LEVERAGE)
         left_out = (wanted - design.T @ forward(factor, moments)) / (1.0 - leverage)[:, None]
         return np.asarray(np.einsum("ij,ij->i", left_out, left_out))
+
+    return walk_penalties(errors_at, wanted, start=start)
+
+
+def walk_penalties(
+    errors_of: Callable[[float], FloatArray], wanted: FloatArray, *, start: float
+) -> tuple[float, float]:
+    """Walk downhill on the grid of penalties, then on to the strongest within one standard error.
+
+    Parameters
+    ----------
+    errors_of : callable
+        The squared leave-one-out error of each counted row at a penalty.
+    wanted : array of shape (n_counted_rows, n_targets)
+        The centred targets of these rows.
+    start : float
+        Where the search begins.
+    """
+
+    def errors_at(place: int) -> FloatArray:
+        return errors_of(_REGULARIZATIONS[place])
 
     first = min(range(len(_REGULARIZATIONS)), key=lambda place: abs(np.log(_REGULARIZATIONS[place] / start)))
     # Stronger penalties first: one is needed for the standard error in any case.
@@ -244,6 +266,6 @@ def search_penalty(
     return _REGULARIZATIONS[chosen], error
 
 
-def forward(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve with a lower triangular factor."""
-    return np.asarray(linalg.solve_triangular(factor, right, lower=True, check_finite=False))
+def forward(factor: FloatArray, right: FloatArray, *, in_place: bool = False) -> FloatArray:
+    """Solve with a lower triangular factor; `in_place` may take over the memory of the right side."""
+    return np.asarray(linalg.solve_triangular(factor, right, lower=True, overwrite_b=in_place, check_finite=False))
