@@ -9,7 +9,7 @@ from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
 from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between, mean_distance_between
-from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS, ridge_system, search_regularization
+from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -40,16 +40,6 @@ def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(proble
     _, error = search_in_dual(kernel(X), target)
     errors = [((refitted(kernel, X, target, penalty) - target) ** 2).mean() for penalty in _REGULARIZATIONS]
     assert error * target.var(axis=0).mean() == pytest.approx(min(errors), rel=1e-8)
-
-
-@pytest.mark.parametrize("start", [0.1, 3.0, 300.0])
-def test_it_chooses_the_penalty_of_the_search_on_landmarks(problem, start):
-    kernel, X, target = problem
-    rows = np.arange(0, len(X), 3)
-    ridge, error = search_in_dual(kernel(X), target, rows, start=start)
-    chosen, expected = search_regularization(ridge_system(kernel, X), target, rows, start=start)
-    assert ridge.regularization == chosen
-    assert error == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_regression_is_the_one_in_the_dual(problem):

@@ -78,8 +78,10 @@ class BlockRidge:
     cells : State
         `Cells` of the rows.
     rows : RowSource
-    factor, mean : arrays
-        As in `LooRidge`.
+    factor : array of shape (n_landmarks, n_landmarks)
+        The lower triangular factor of the penalised moments; design rows are solutions with it.
+    mean : array of shape (n_landmarks,)
+        Of the kernel rows.
     n_rows, n_labels : int
     dtype : dtype
     """

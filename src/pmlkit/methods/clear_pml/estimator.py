@@ -367,7 +367,7 @@ class ClearPML(BasePML):
         return dual_ridge(self._kernel, self.regularization_, dtype=precision)
 
     def _rows_of_trial(self, own: FloatArray, chosen: IntArray, trial: IntArray, trial_X: Features) -> FloatArray:
-        """Return the kernel between some rows and the landmarks; it is known where the rows are landmarks themselves."""
+        """Return the kernel between some rows and the landmarks; known where these are landmarks."""
         place = np.searchsorted(chosen, trial)
         if (place < len(chosen)).all() and (chosen[place] == trial).all():
             return np.asarray(own[place])
