@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from landmark_ridge import LandmarkRidge, unit_rows
 from pmlkit import ClearPML
 from pmlkit.methods.clear_pml import estimator, landmarks
 from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
-from pmlkit.methods.clear_pml.loo_ridge import ridge_system
 
 
 @pytest.fixture
@@ -17,15 +17,16 @@ def problem():
 
 
 @pytest.mark.parametrize("regularization", [0.1, 3.0])
-def test_it_is_the_regression_on_landmarks_with_every_row_as_one(problem, regularization):
-    kernel, X, target = problem
-    dual, primal = dual_ridge(kernel, regularization), ridge_system(kernel, X).solved(regularization)
-    models = [ridge.on_kernel(ridge.fit(target)) for ridge in (dual, primal)]
-    new = np.random.default_rng(1).normal(size=(10, 4))
-    scores = [kernel.times(new, coef) + intercept for intercept, coef in models]
-    np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
-    held_out = [ridge.loo_scores(target, ridge.fit(target)) for ridge in (dual, primal)]
-    np.testing.assert_allclose(held_out[0], held_out[1], atol=1e-6)
+def test_it_is_the_regression_on_landmarks_with_every_row_as_one(regularization):
+    rng = np.random.default_rng(0)
+    X, target = unit_rows(rng, 30, 4), rng.uniform(size=(30, 3))
+    kernel = LandmarkKernel(X, 0.8, linear=True)
+    dual, primal = dual_ridge(kernel, regularization), LandmarkRidge(kernel, X, target, regularization)
+    model = dual.fit(target)
+    intercept, coef = dual.on_kernel(model)
+    new = unit_rows(np.random.default_rng(1), 10, 4)
+    np.testing.assert_allclose(kernel.times(new, coef) + intercept, primal.scores(kernel, new), atol=1e-6)
+    np.testing.assert_allclose(dual.loo_scores(target, model), primal.loo_scores(), atol=1e-6)
 
 
 def test_left_out_scores_are_those_of_refits_without_the_row(problem):

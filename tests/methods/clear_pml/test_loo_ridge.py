@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from landmark_ridge import LandmarkRidge, unit_rows
+from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
-from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS, ridge_system, search_regularization
 
 
 def plain_ridge(kernel, X, target, regularization):
@@ -21,18 +22,18 @@ def plain_ridge(kernel, X, target, regularization):
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
-    return LandmarkKernel(X[:20], 1.5, linear=False), X, (X[:, :3] > 0.2).astype(float)
+    X = unit_rows(rng, 60, 4)
+    return LandmarkKernel(X[:20], 0.8, linear=False), X, (X[:, :3] > 0.1).astype(float)
 
 
+@pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("regularization", [0.1, 3.0, 100.0])
-def test_the_model_is_plain_ridge_regression(problem, regularization):
+def test_the_model_is_plain_ridge_regression(problem, regularization, n_blocks):
     kernel, X, target = problem
-    ridge = ridge_system(kernel, X).solved(regularization)
-    intercept, dual = ridge.on_kernel(ridge.fit(target))
-    new = np.random.default_rng(1).normal(size=(10, 4))
+    new = unit_rows(np.random.default_rng(1), 10, 4)
     expected = plain_ridge(kernel, X, target, regularization)(new)
-    np.testing.assert_allclose(kernel.times(new, dual) + intercept, expected, atol=1e-8)
+    found = LandmarkRidge(kernel, X, target, regularization, n_blocks=n_blocks).scores(kernel, new)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def leave_one_out(system_rows, kernel, target, regularization):
@@ -52,14 +53,14 @@ def leave_one_out(system_rows, kernel, target, regularization):
     return answers
 
 
+@pytest.mark.parametrize("n_blocks", [1, 2])
 @pytest.mark.parametrize("linear", [False, True])
-def test_held_out_scores_are_those_of_refits_without_the_row(linear):
+def test_held_out_scores_are_those_of_refits_without_the_row(linear, n_blocks):
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(25, 3))
+    X = unit_rows(rng, 25, 3)
     target = rng.uniform(size=(25, 2))
-    kernel = LandmarkKernel(X[:10], 1.0, linear=linear)
-    ridge = ridge_system(kernel, X).solved(0.5)
-    held_out = ridge.loo_scores(target, ridge.fit(target))
+    kernel = LandmarkKernel(X[:10], 0.6, linear=linear)
+    held_out = LandmarkRidge(kernel, X, target, 0.5, n_blocks=n_blocks).loo_scores()
     np.testing.assert_allclose(held_out, leave_one_out(X, kernel, target, 0.5), atol=1e-8)
 
 
@@ -67,32 +68,28 @@ def test_held_out_scores_are_those_of_refits_without_the_row(linear):
 @given(seed=st.integers(0, 10_000), row=st.integers(0, 14))
 def test_a_rows_own_target_never_moves_its_held_out_score(seed, row):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(15, 2))
+    X = unit_rows(rng, 15, 2)
     target = rng.uniform(size=(15, 1))
-    ridge = ridge_system(LandmarkKernel(X, 1.0, linear=False), X).solved(1.0)
     changed = target.copy()
     changed[row] += 10.0
-    before, after = (ridge.loo_scores(y, ridge.fit(y))[row] for y in (target, changed))
+    kernel = LandmarkKernel(X, 0.6, linear=False)
+    before, after = (LandmarkRidge(kernel, X, y, 1.0).loo_scores()[row] for y in (target, changed))
     np.testing.assert_allclose(after, before, atol=1e-7)
 
 
-def test_the_search_finds_the_best_penalty_of_the_whole_grid(problem):
-    kernel, X, _ = problem
-    target = np.sin(3 * X[:, :1])
-    system = ridge_system(kernel, X)
-    errors = []
-    for regularization in _REGULARIZATIONS:
-        held_out = leave_one_out(X, kernel, target, regularization)
-        errors.append(((held_out - target) ** 2).mean())
-    chosen, error = search_regularization(system, target, np.arange(len(X)))
-    assert error * target.var() == pytest.approx(min(errors), rel=1e-6)
-    assert chosen >= _REGULARIZATIONS[int(np.argmin(errors))]
+def test_the_search_finds_the_penalty_of_the_dual_with_every_row_as_landmark(problem):
+    _, X, target = problem
+    target[~target.any(axis=1), 0] = 1.0
+    kernel = LandmarkKernel(X, 0.8, linear=True)
+    rows = np.arange(0, len(X), 3)
+    for start in (0.1, 3.0, 300.0):
+        expected, _ = search_in_dual(kernel(X), target, rows, start=start)
+        found = LandmarkRidge(kernel, X, target, None, rows=rows, start=start)
+        assert found.regularization == expected.regularization
+        np.testing.assert_allclose(found.loo_scores(), expected.loo_scores(target, expected.fit(target)), atol=1e-6)
 
 
 def test_single_precision_is_close(problem):
     kernel, X, target = problem
-    answers = []
-    for dtype in (np.float64, np.float32):
-        ridge = ridge_system(kernel, X, dtype=dtype).solved(1.0)
-        answers.append(ridge.loo_scores(target.astype(dtype), ridge.fit(target.astype(dtype))))
-    np.testing.assert_allclose(answers[1], answers[0], atol=1e-3)
+    found = [LandmarkRidge(kernel, X, target, 1.0, dtype=dtype).loo_scores() for dtype in (np.float64, np.float32)]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-3)

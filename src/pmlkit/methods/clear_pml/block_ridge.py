@@ -78,8 +78,10 @@ class BlockRidge:
     cells : State
         `Cells` of the rows.
     rows : RowSource
-    factor, mean : arrays
-        As in `LooRidge`.
+    factor : array of shape (n_landmarks, n_landmarks)
+        The lower triangular factor of the penalised moments; design rows are solutions with it.
+    mean : array of shape (n_landmarks,)
+        Of the kernel rows.
     n_rows, n_labels : int
     dtype : dtype
     """
@@ -137,7 +139,9 @@ def block_ridge(
     n_labels: int,
     dtype: DTypeLike,
     penalty: float | None = None,
-    trial: tuple[Features, FloatArray] | None = None,
+    own: FloatArray | None = None,
+    places: IntArray | None = None,
+    trial: tuple[FloatArray, FloatArray] | None = None,
     start: float = 3.0,
     solve: bool = True,
 ) -> tuple[Any, float]:
@@ -155,19 +159,26 @@ def block_ridge(
         Of rows that are kept; all sums are float64.
     penalty : float, optional
         Given, it is not searched for.
-    trial : tuple of features and targets, optional
+    own : array of shape (n_landmarks, n_landmarks), optional
+        The kernel between the landmarks where it is known.
+    places : array of int, optional
+        Which rows of a single block are the landmarks, so that their kernel is not computed again.
+    trial : tuple of kernel rows and targets, optional
         Rows whose leave-one-out errors decide on the penalty.
     start : float
         Where the search begins.
     solve : bool, default=True
         False returns None in place of the regression.
     """
-    own = kernel_between_landmarks(kernel)
+    known = None if own is None or places is None else (places, own)
+    own = kernel_between_landmarks(kernel, own)
     kept = engine.keeps(n_rows * len(own) * np.dtype(dtype).itemsize)
     rows = RowSource(kept, weighting, kernel)
     values: State | None = None
     if kept:
-        values, moments = engine.map_reduce(kernel_rows, X, combine=merge_moments, rows=rows, dtype=np.dtype(dtype))
+        values, moments = engine.map_reduce(
+            kernel_rows, X, combine=merge_moments, rows=rows, dtype=np.dtype(dtype), known=known
+        )
     else:
         moments = engine.reduce(kernel_moments, X, combine=merge_moments, rows=rows)
     _, mean, gram = moments
@@ -183,7 +194,7 @@ def block_ridge(
         source = X if values is None else values
         total, products = engine.reduce(target_moments, source, cells, given, rows=rows, whole_mean=mean)
         target_mean = total / n_rows
-        some = (kernel(weighting.transform(trial[0])) - mean).T
+        some = (trial[0] - mean).T
         penalty, _ = search_penalty(factor_at, products, some, trial[1] - target_mean, n_rows, start=start)
     if not solve:
         return None, penalty
@@ -198,13 +209,20 @@ def block_ridge(
     return BlockRidge(engine, source, leverage, cells, rows, factor, mean, n_rows, n_labels, dtype), penalty
 
 
-def kernel_rows(X: Features, *, rows: RowSource, dtype: Any) -> tuple[tuple[FloatArray, FloatArray], Moments]:
-    """Return a block's kernel rows about their own mean with that mean, and their moments."""
+def kernel_rows(
+    X: Features, *, rows: RowSource, dtype: Any, known: tuple[IntArray, FloatArray] | None = None
+) -> tuple[tuple[FloatArray, FloatArray], Moments]:
+    """Return a block's kernel rows about their own mean with that mean, and their moments; some may be known."""
     values = np.empty((X.shape[0], rows.kernel.landmarks.shape[0]), dtype=dtype)
     total = np.zeros(values.shape[1])
-    for some, block in rows.kernel_rows(X):
+    places = np.arange(len(values))
+    if known is not None:
+        places = np.setdiff1d(places, known[0])
+        values[known[0]] = known[1]
+        total += known[1].sum(axis=0)
+    for some, block in rows.kernel_rows(X if known is None else X[places]):
         total += block.sum(axis=0)
-        values[some] = block
+        values[some if known is None else places[some]] = block
     mean = total / max(len(values), 1)
     gram = np.zeros((len(mean), len(mean)))
     for some in row_blocks(*values.shape):
@@ -243,7 +261,7 @@ def design_rows(
     design = values if in_place else np.empty_like(values)
     leverage = np.empty(len(values))
     for some in row_blocks(*values.shape):
-        block = forward(factor, (values[some] + (own_mean - mean)).T).T
+        block = forward(factor, (values[some] + (own_mean - mean)).T, in_place=True).T
         leverage[some] = np.einsum("ij,ij->i", block, block)
         design[some] = block
     leverage += 1.0 / n_rows

@@ -14,9 +14,9 @@ from scipy import linalg
 from pmlkit._typing import FloatArray
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 
-__all__ = ["DualRidge", "dual_ridge"]
+__all__ = ["LEAST_REST", "DualRidge", "dual_ridge"]
 
-_LEAST_REST = 1e-6  # of one minus the leverage
+LEAST_REST = 1e-6  # of one minus the leverage
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DualRidge:
 
     def loo_scores(self, target: FloatArray, model: tuple[FloatArray, FloatArray]) -> FloatArray:
         """Return the score of each row by the model fitted to all other rows."""
-        rest = np.maximum(self.regularization * self.diagonal - 1.0 / len(self.diagonal), _LEAST_REST)
+        rest = np.maximum(self.regularization * self.diagonal - 1.0 / len(self.diagonal), LEAST_REST)
         return np.asarray(target - model[1] * (self.regularization / rest).astype(self.dtype)[:, None])
 
     def on_kernel(self, model: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from pmlkit._typing import BoolArray, Features
+from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import (
     FeatureMoments,
     feature_moments,
     fit_weighting,
     possible_weightings,
 )
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, sample_by_content
-from pmlkit.methods.clear_pml.loo_ridge import ridge_system, search_regularization
+from pmlkit.methods.clear_pml.landmarks import kernel_between, sample_by_content
 
 __all__ = ["ROWS", "EmptyRows", "decide_by_sample", "decide_empty_rows"]
 
@@ -70,11 +70,9 @@ def decide_by_sample(X: Features, target: BoolArray, moments: FeatureMoments) ->
         return EmptyRows("unlabelled", "too few rows to tell")
     weightings = possible_weightings(moments)
     rows = fit_weighting(moments, weightings[-1]).transform(X)
-    kernel = LandmarkKernel(rows, mean_distance_between(rows), linear=weightings[0] != "standard")
-    system = ridge_system(kernel, rows)
+    _, values = kernel_between(rows, linear=weightings[0] != "standard")
     column = target.astype(np.float64)[:, None]
-    regularization, _ = search_regularization(system, column, np.arange(len(target)))
-    ridge = system.solved(regularization)
+    ridge, _ = search_in_dual(values, column)
     auc = float(roc_auc_score(target, ridge.loo_scores(column, ridge.fit(column))[:, 0]))
     error = float(np.sqrt((n_empty + n_other + 1) / (12.0 * n_empty * n_other)))
     negative = auc > max(_LEAST_AUC, 0.5 + _SURE * error)

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.clear_pml import cell_passes as passes
@@ -19,12 +19,12 @@ from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
 from pmlkit.methods.clear_pml.cells import Cells, cells_of_block
 from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_odds, correlations_of
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
+from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
 from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between
-from pmlkit.methods.clear_pml.loo_ridge import ridge_system, search_regularization
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
     Survey,
@@ -46,6 +46,7 @@ _LANDMARKS = 1000  # which cannot hold what rows with more features than that sa
 _ALWAYS_ALL, _NEVER_ALL = 8_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
 _CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
+_MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
 _ROWS_IN_DOUBLE = 2_000
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
@@ -320,18 +321,29 @@ class ClearPML(BasePML):
         trials = []
         for kind in weightings:
             weighting = fit_weighting(survey.moments, kind)
-            some = weighting.transform(trial_X[few])
-            system = ridge_system(LandmarkKernel(some, mean_distance_between(some), linear), some)
-            trials.append((weighting, *search_regularization(system, targets[few], np.arange(len(few)))))
+            _, values = kernel_between(weighting.transform(trial_X[few]), linear=linear)
+            trials.append((weighting, *search_in_dual(values, targets[few])))
         logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
-        self._weighting, regularization, _ = min(trials, key=lambda found: found[-1])
+        self._weighting, small_ridge, _ = min(trials, key=lambda found: found[-1])
+        regularization = small_ridge.regularization
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
         n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
-        landmarks = self._weighting.transform(rows.take_rows(rows.X, chosen_rows(survey.everywhere, n_landmarks)))
-        self._kernel = LandmarkKernel(landmarks, mean_distance_between(landmarks), linear)
-        exact = exact and landmarks.shape[0] < n_used
+        chosen = chosen_rows(survey.everywhere, n_landmarks)
+        landmarks = self._weighting.transform(rows.take_rows(rows.X, chosen))
+        self._kernel, own = kernel_between(landmarks, linear=linear)
+        # All different rows are landmarks already, and all rows would span the same functions.
+        complete = n_used == rows.n_rows <= n_landmarks
+        if complete and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
+            if len(chosen) < n_used:
+                self._kernel = replace(self._kernel, landmarks=self._weighting.transform(rows.X.compute()))
+                own = self._kernel(self._kernel.landmarks)
+            (everything,) = table
+            small_ridge, _ = search_in_dual(own, everything.toarray(), trial, start=regularization)
+            self.regularization_ = small_ridge.regularization
+            return small_ridge
+        exact = exact and landmarks.shape[0] < n_used and not complete
         ridge, self.regularization_ = block_ridge(
             rows.engine,
             used,
@@ -341,7 +353,9 @@ class ClearPML(BasePML):
             n_rows=n_used,
             n_labels=rows.n_labels,
             dtype=np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
-            trial=(trial_X, targets),
+            own=own,
+            places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
+            trial=(self._rows_of_trial(own, chosen, trial, trial_X), targets),
             start=regularization,
             solve=not exact,
         )
@@ -351,6 +365,13 @@ class ClearPML(BasePML):
         self._kernel = replace(self._kernel, landmarks=self._weighting.transform(used.compute()))
         precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
         return dual_ridge(self._kernel, self.regularization_, dtype=precision)
+
+    def _rows_of_trial(self, own: FloatArray, chosen: IntArray, trial: IntArray, trial_X: Features) -> FloatArray:
+        """Return the kernel between some rows and the landmarks; known where these are landmarks."""
+        place = np.searchsorted(chosen, trial)
+        if (place < len(chosen)).all() and (chosen[place] == trial).all():
+            return np.asarray(own[place])
+        return self._kernel(self._weighting.transform(trial_X))
 
     def _all_rows_affordable(self, moments: FeatureMoments, n_labels: int) -> bool:
         """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""

@@ -13,6 +13,7 @@ from pmlkit.numerics.products import as_dense
 
 __all__ = [
     "LandmarkKernel",
+    "kernel_between",
     "mean_distance_between",
     "merge_smallest",
     "row_blocks",
@@ -52,10 +53,13 @@ class LandmarkKernel:
         >>> LandmarkKernel(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, linear=True)(np.array([[1.0, 0.0]])).round(3)
         array([[2.   , 0.368]])
         """
-        inner = _inner(X, self.landmarks)
+        return self._values(_inner(X, self.landmarks), _squares(X), _squares(self.landmarks))
+
+    def _values(self, inner: FloatArray, squares: FloatArray, landmark_squares: FloatArray) -> FloatArray:
+        """Return the kernel by inner products, whose memory it takes over, and squared lengths."""
         gaussian = np.multiply(inner, 2.0)
-        gaussian -= _squares(X)[:, None]
-        gaussian -= _squares(self.landmarks)
+        gaussian -= squares[:, None]
+        gaussian -= landmark_squares
         np.minimum(gaussian, 0.0, out=gaussian)
         gaussian *= 0.5 / self.width**2
         np.exp(gaussian, out=gaussian)
@@ -118,8 +122,27 @@ def mean_distance_between(X: Features) -> float:
     >>> mean_distance_between(np.array([[0.0], [2.0], [4.0]])).__round__(3)
     2.667
     """
-    squares = _squares(X)
-    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * _inner(X, X), 0.0))
+    return _mean_distance(_inner(X, X), _squares(X))
+
+
+def kernel_between(X: Features, *, linear: bool) -> tuple[LandmarkKernel, FloatArray]:
+    """Return the kernel with rows as landmarks, as wide as their mean distance, and its values between these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.landmarks import kernel_between
+    >>> kernel, values = kernel_between(np.array([[0.0], [2.0], [4.0]]), linear=False)
+    >>> round(kernel.width, 3), bool((values == kernel(kernel.landmarks)).all())
+    (2.667, True)
+    """
+    inner, squares = _inner(X, X), _squares(X)
+    kernel = LandmarkKernel(X, _mean_distance(inner, squares), linear)
+    return kernel, kernel._values(inner, squares, squares)
+
+
+def _mean_distance(inner: FloatArray, squares: FloatArray) -> float:
+    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0))
     np.fill_diagonal(distance, 0.0)
     n_pairs = len(distance) * (len(distance) - 1)
     mean = float(distance.sum() / n_pairs) if n_pairs else 0.0

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pmlkit import ClearPML
+from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml.block_ridge import RowSource, kernel_rows
+from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
+from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between, mean_distance_between
+from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS
+
+
+@pytest.fixture(params=[0, 1, 2])
+def problem(request):
+    rng = np.random.default_rng(request.param)
+    X = rng.normal(size=(60, 3))
+    target = (np.sin(2 * X) + 0.5 * rng.normal(size=X.shape) > 0).astype(float)
+    return LandmarkKernel(X, 1.5, linear=bool(request.param)), X, target
+
+
+def refitted(kernel, X, target, regularization):
+    """Return each row's score by a ridge regression of all other rows, with a free intercept."""
+    K = kernel(X)
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    answers = np.empty_like(target)
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        n = rest.sum()
+        system = np.block([[K[np.ix_(rest, rest)] + regularization * np.eye(n), np.ones((n, 1))], [np.ones(n), 0.0]])
+        solution = np.linalg.solve(system, np.vstack([target[rest], np.zeros(target.shape[1])]))
+        answers[i] = K[i, rest] @ solution[:-1] + solution[-1]
+    return answers
+
+
+def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(problem):
+    kernel, X, target = problem
+    _, error = search_in_dual(kernel(X), target)
+    errors = [((refitted(kernel, X, target, penalty) - target) ** 2).mean() for penalty in _REGULARIZATIONS]
+    assert error * target.var(axis=0).mean() == pytest.approx(min(errors), rel=1e-8)
+
+
+def test_the_regression_is_the_one_in_the_dual(problem):
+    kernel, X, target = problem
+    found, _ = search_in_dual(kernel(X), target)
+    expected = dual_ridge(kernel, found.regularization)
+    for ours, theirs in zip(found.fit(target), expected.fit(target), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    np.testing.assert_allclose(
+        found.loo_scores(target, found.fit(target)), expected.loo_scores(target, expected.fit(target)), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("linear", [True, False])
+def test_the_kernel_between_rows_is_computed_once(container, linear):
+    X = container(np.random.default_rng(0).poisson(0.5, size=(30, 8)).astype(float))
+    kernel, values = kernel_between(X, linear=linear)
+    assert kernel.width == mean_distance_between(X)
+    np.testing.assert_array_equal(values, kernel(X))
+
+
+@pytest.mark.parametrize("repeated", [0, 10, 60])
+def test_few_rows_are_solved_as_landmarks_are(monkeypatch, repeated):
+    """With repeated rows too, which are fewer landmarks than rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 5))
+    X = np.vstack([X, X[:repeated]])
+    truth = X[:, :4] + 0.3 * rng.normal(size=(len(X), 4)) > 0.4
+    Y = (truth | (rng.uniform(size=truth.shape) < 0.2)).astype(float)
+    Y[~Y.any(axis=1), 0] = 1.0
+    quick = ClearPML().fit(X, Y)
+    monkeypatch.setattr(estimator, "_MOSTLY_DIFFERENT", 2.0)
+    slow = ClearPML().fit(X, Y)
+    assert quick.regularization_ == slow.regularization_
+    assert len(quick.dual_coef_) == (len(X) if repeated < 60 else 100)
+    np.testing.assert_allclose(quick.label_confidence_.data, slow.label_confidence_.data, atol=1e-4)
+    np.testing.assert_allclose(quick.decision_function(X), slow.decision_function(X), atol=1e-4)
+
+
+def test_known_kernel_rows_are_those_computed():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    places = np.array([1, 5, 6, 30])
+    weighting = fit_weighting(X, "standard")
+    kernel, own = kernel_between(weighting.transform(X[places]), linear=False)
+    rows = RowSource(True, weighting, kernel)
+    found, expected = (kernel_rows(X, rows=rows, dtype=np.dtype(float), known=known) for known in ((places, own), None))
+    for ours, theirs in zip(found[0], expected[0], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-14)
+    np.testing.assert_allclose(found[1][2], expected[1][2], atol=1e-13)
