@@ -169,9 +169,10 @@ def _known_types() -> list[type | str]:
     from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
     from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
     from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+    from pmlkit.methods.clear_pml.primal_ridge import LinearKernel
     from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
 
-    records = (FeatureWeighting, LabelCorrelations, LandmarkKernel, ScoreCalibration)
+    records = (FeatureWeighting, LabelCorrelations, LandmarkKernel, LinearKernel, ScoreCalibration)
     return [*METHODS, LabelCleaner, TableReader, *records, sparse.csr_array, "numpy.dtype"]
 
 

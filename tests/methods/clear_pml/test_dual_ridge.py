@@ -81,7 +81,7 @@ def test_rows_without_labels_are_landmarks_too(monkeypatch):
     assert model.decision_function(X[:60])[:, 0].mean() < model.decision_function(X[60:])[:, 0].mean()
 
 
-def test_sparse_rows_are_all_landmarks_as_long_as_that_is_affordable(monkeypatch):
+def test_few_rows_of_wide_text_are_all_landmarks_and_many_are_solved_by_columns(monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
     Y = (rng.uniform(size=(120, 4)) < 0.4).astype(int)
@@ -89,6 +89,5 @@ def test_sparse_rows_are_all_landmarks_as_long_as_that_is_affordable(monkeypatch
     monkeypatch.setattr(estimator, "_LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
     assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
-    monkeypatch.setattr(estimator, "_ALWAYS_ALL", 10)
-    monkeypatch.setattr(estimator, "_NEVER_ALL", 10)
-    assert ClearPML().fit(X, Y).dual_coef_.shape == (60, 4)
+    monkeypatch.setattr(estimator, "_ALL_ROWS", 119)
+    assert ClearPML().fit(X, Y).dual_coef_.shape == (299, 4)  # one word is in no row

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, xlog1py, xlogy
 
 from pmlkit.methods.clear_pml import score_calibration
-from pmlkit.methods.clear_pml.score_calibration import fit_calibration
+from pmlkit.methods.clear_pml.score_calibration import fit_calibration, log_likelihood
 
 
 def test_the_curve_of_one_label_is_the_most_likely_one(monkeypatch):
@@ -68,3 +68,20 @@ def test_bins_of_rows_give_the_curves_of_single_rows(monkeypatch):
     binned = fit_calibration(scores, target).probabilities(scores)
     monkeypatch.setattr(score_calibration, "_N_BINS", len(scores))
     np.testing.assert_allclose(binned, fit_calibration(scores, target).probabilities(scores), atol=2e-3)
+
+
+def test_a_power_of_the_scores_is_the_curve_of_scores_to_that_power():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(1500, 3))
+    target = (rng.uniform(size=scores.shape) < expit(2 * scores)).astype(float)
+    powered = np.sign(scores) * np.abs(scores) ** 0.7
+    fitted, plain = fit_calibration(scores, target, 0.7), fit_calibration(powered, target)
+    np.testing.assert_allclose(fitted.probabilities(scores), plain.probabilities(powered), atol=1e-12)
+
+
+def test_the_likelihood_in_blocks_is_that_of_all_cells(monkeypatch):
+    rng = np.random.default_rng(0)
+    chance, target = rng.uniform(0.01, 0.99, size=(50, 4)), rng.uniform(size=(50, 4))
+    expected = (xlogy(target, chance) + xlog1py(1 - target, -chance)).mean()
+    monkeypatch.setattr(score_calibration, "_BLOCK_CELLS", 12)
+    np.testing.assert_allclose(log_likelihood(chance, target), expected)

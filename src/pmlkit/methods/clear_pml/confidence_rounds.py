@@ -4,6 +4,7 @@ All that is known of single rows stays in their blocks, at their cells; what is 
 the noise model, label correlations) is fitted to a sample of rows, which is the same however the rows are cut.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds, 
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
 from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shrunk_count, true_probabilities
-from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration
+from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
+from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration, log_likelihood
 from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates, likeliest_noise_model
 
 __all__ = [
@@ -38,6 +40,7 @@ COMPETITION = 0.8  # a likely candidate speaks against the others of its row
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _FULL_WEIGHT, _WORTH = 4.0, 0.01  # standard errors, and share of rows, by which "single" must win for full weight
 _FEW, _FADE = 2.5, 0.5  # true labels per row up to which "single" counts, and over which range it fades
+_POWERS = (1.0, 0.7)  # of the scores of wide text with many rows
 _SAMPLE_ROWS, _SAMPLE_CELLS = 50_000, 40_000_000
 
 
@@ -114,6 +117,12 @@ class Final:
     share_without_truth: float
 
 
+def _likeliest(curves: list[ScoreCalibration], scores: FloatArray, target: FloatArray) -> ScoreCalibration:
+    if len(curves) == 1:
+        return curves[0]
+    return max(curves, key=lambda found: log_likelihood(found.probabilities(scores), target))
+
+
 class Rounds:
     """The passes over rows with candidates.
 
@@ -124,8 +133,8 @@ class Rounds:
         `Cells` of each block.
     first : State
         How many rows with cells come before each block.
-    ridge : BlockRidge or DualRidge
-        The latter for a single block.
+    ridge : BlockRidge, DualRidge or PrimalRidge
+        DualRidge for a single block.
     n_rows, n_labels, n_candidates : int
         Of all blocks.
     """
@@ -135,7 +144,7 @@ class Rounds:
         engine: Engine,
         cells: State,
         first: State,
-        ridge: BlockRidge | DualRidge,
+        ridge: BlockRidge | DualRidge | PrimalRidge,
         *,
         n_rows: int,
         n_labels: int,
@@ -146,7 +155,11 @@ class Rounds:
         self.step = sample_step(n_rows, n_labels)
         self._none = engine.of([None] * engine.n_blocks)
 
-    def evidence(self, target: State) -> Evidence:
+    def predictor(self, target: State) -> Evidence:
+        """Fit the regression that is to predict, with the likeliest power of its scores."""
+        return self.evidence(target, _POWERS if isinstance(self.ridge, PrimalRidge) else (1.0,))
+
+    def evidence(self, target: State, powers: Sequence[float] = (1.0,)) -> Evidence:
         """Fit the regression to a target and calibrate its leave-one-out scores."""
         engine, ridge = self.engine, self.ridge
         if isinstance(ridge, DualRidge):
@@ -162,7 +175,7 @@ class Rounds:
                 rows=self._shared_rows, weights=weights, step=self.step,
             )  # fmt: skip
         sampled, wanted = self._sample(scores, target)
-        calibration = fit_calibration(sampled, wanted)
+        calibration = _likeliest([fit_calibration(sampled, wanted, power) for power in powers], sampled, wanted)
         known = scores if self.step == 1 else self._none
         return Evidence(model, calibration, weights, target, known, sampled, wanted)
 
@@ -259,7 +272,7 @@ class Rounds:
         confidence = several.confidence | single.confidence
         mixed = self._mixed(confidence, weight)
         target = self.engine.map(passes.target_values, self.cells, mixed)
-        return Estimate(confidence, weight, self.evidence(target))
+        return Estimate(confidence, weight, self.predictor(target))
 
     def _in_mode(self, mode: Mode) -> Estimate:
         """Estimate confidences from the first evidence, refine them once, and fit the predictor to them."""
@@ -267,7 +280,7 @@ class Rounds:
         second = self.evidence(self.confidence(self.chance, competition))
         confidence = self.over_scores(passes.refined_values, second, noise=self.noise, competition=competition)
         target = self.engine.map(passes.target_values, self.cells, confidence)
-        return Estimate({mode: confidence}, float(mode == "single"), self.evidence(target))
+        return Estimate({mode: confidence}, float(mode == "single"), self.predictor(target))
 
     def final(self, estimate: Estimate) -> Final:
         """Correct by label correlations, estimate the confidences once more, and average both estimates."""

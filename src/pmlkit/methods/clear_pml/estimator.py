@@ -25,6 +25,7 @@ from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
     Survey,
@@ -43,8 +44,9 @@ logger = logging.getLogger(__name__)
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
 _LANDMARKS = 1000  # which cannot hold what rows with more features than that say
-_ALWAYS_ALL, _NEVER_ALL = 8_000, 15_000  # sparse rows up to which all are landmarks, and beyond which they are not
-_CUBE_PER_CELL = 10_000.0  # between them, as long as n^3 is below this many times the products of a linear model,
+_ALL_ROWS = 8_000  # of wide text up to which all are landmarks; beyond, it is solved by columns:
+_FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
+_CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
 _ROWS_IN_DOUBLE = 2_000
@@ -65,8 +67,8 @@ class ClearPML(BasePML):
     ----------
     n_landmarks : int or "auto", default="auto"
         Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 8,000
-        rows, up to 15,000 where there are many labels, and otherwise 1,000; with millions of rows there are fewer, so
-        that the kernel fits into memory.
+        rows, and otherwise 1,000; with millions of rows there are fewer, so that the kernel fits into memory. More than
+        8,000 rows of wide text need none: "auto" solves linear regression on their 5,000 to 10,000 most frequent words.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
         counts where it makes the best label, out of sample, a candidate clearly more often.
@@ -76,7 +78,7 @@ class ClearPML(BasePML):
     empty_rows : {"auto", "unlabelled", "negative"}, default="auto"
         What rows without candidates are: not labelled yet, or without any label. "auto" takes them for negative where
         features predict well which rows are empty (logged with the reason). The predictor learns negative rows
-        as such; unlabelled rows join it with its own predictions, except where every row is a landmark.
+        as such; unlabelled rows join it with its own predictions, except on wide text.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. "hamming" makes the fewest
         errors and leaves doubtful rows without a label, "f1" gives each row at least one.
@@ -105,7 +107,8 @@ class ClearPML(BasePML):
         The ridge penalty with the smallest leave-one-out error.
     out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
         The predictor's scores of the training rows, each made without the row itself; NaN for unlabelled rows.
-    dual_coef_ : array of shape (n_landmarks, n_labels)
+    dual_coef_ : array of shape (n_landmarks, n_labels) or (n_words, n_labels)
+        Of the kernel with the landmarks; of the weighted words themselves where wide text has more than 8,000 rows.
     intercept_ : array of shape (n_labels,)
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
@@ -138,7 +141,7 @@ class ClearPML(BasePML):
 
     _fits_blocks: ClassVar[bool] = True
 
-    _kernel: LandmarkKernel
+    _kernel: LandmarkKernel | LinearKernel
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -204,7 +207,7 @@ class ClearPML(BasePML):
             raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
         warn_of_twin_labels(survey.pairs, rows.n_rows)
         self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
-        exact = self._all_rows_affordable(survey.moments, n_labels)
+        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
@@ -261,8 +264,12 @@ class ClearPML(BasePML):
         cells = engine.map(Cells.of_all_rows, rounds.cells)
         target = engine.map(passes.target_values, cells, confidence)
         counts: dict[str, Any] = {"n_rows": rows.n_rows, "n_labels": rows.n_labels}
-        ridge: BlockRidge | DualRidge
-        if isinstance(rounds.ridge, DualRidge):
+        ridge: BlockRidge | DualRidge | PrimalRidge
+        if isinstance(self._kernel, LinearKernel):
+            ridge, _ = primal_ridge(
+                engine, rows.X, cells, self._weighting, self._kernel, n_rows=rows.n_rows, penalty=self.regularization_
+            )
+        elif isinstance(rounds.ridge, DualRidge):
             landmarks = self._weighting.transform(rows.X.compute())
             self._kernel = replace(self._kernel, landmarks=landmarks)
             ridge = dual_ridge(self._kernel, self.regularization_, dtype=rounds.ridge.dtype)
@@ -272,7 +279,7 @@ class ClearPML(BasePML):
                 dtype=rounds.ridge.dtype, penalty=self.regularization_, **counts,
             )  # fmt: skip
         among_all = Rounds(engine, cells, rows.first_rows, ridge, n_candidates=rounds.n_candidates, **counts)
-        evidence = among_all.evidence(target)
+        evidence = among_all.predictor(target)
         return among_all, evidence, correlations_of(evidence, evidence.sample_target)
 
     def _fit_whole(self, rows: RowBlocks, progress: Progress, verified: Any) -> LearnedBlocks:
@@ -310,7 +317,7 @@ class ClearPML(BasePML):
 
     def _choose_features(
         self, rows: RowBlocks, used: State, cells: State, survey: Survey, *, exact: bool
-    ) -> BlockRidge | DualRidge:
+    ) -> BlockRidge | DualRidge | PrimalRidge:
         weightings = possible_weightings(survey.moments)
         linear = weightings[0] != "standard"
         trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
@@ -328,6 +335,13 @@ class ClearPML(BasePML):
         regularization = small_ridge.regularization
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
+        if not exact and self._is_wide_text(survey.moments):
+            self._kernel = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
+            ridge, self.regularization_ = primal_ridge(
+                rows.engine, used, cells, self._weighting, self._kernel,
+                n_rows=n_used, trial=(trial_X, targets), start=regularization,
+            )  # fmt: skip
+            return ridge
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
         n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
         chosen = chosen_rows(survey.everywhere, n_landmarks)
@@ -373,17 +387,9 @@ class ClearPML(BasePML):
             return np.asarray(own[place])
         return self._kernel(self._weighting.transform(trial_X))
 
-    def _all_rows_affordable(self, moments: FeatureMoments, n_labels: int) -> bool:
-        """Whether every row becomes a landmark: rows of wide text, where a linear model would take as long."""
-        if (
-            self.n_landmarks != "auto"
-            or len(moments.n_with) < _LANDMARKS
-            or possible_weightings(moments)[0] == "standard"
-        ):
-            return False
-        n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
-        affordable = float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0)
-        return bool(moments.n_rows <= max(_ALWAYS_ALL, min(affordable, _NEVER_ALL)))
+    def _is_wide_text(self, moments: FeatureMoments) -> bool:
+        is_wide = len(moments.n_with) >= _LANDMARKS and possible_weightings(moments)[0] != "standard"
+        return self.n_landmarks == "auto" and is_wide
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
@@ -401,6 +407,14 @@ def _answers_in_blocks(verified: Any, rows: RowBlocks) -> list[State]:
         raise ValueError(f"verified must have the shape of y, {shape}, got {np.shape(verified)}.")
     table = sparse.csr_array(verified) if sparse.issparse(verified) else np.asarray(verified)
     return [rows.engine.of([table[a:b] for a, b in pairwise(np.cumsum([0, *rows.sizes]).tolist())])]
+
+
+def _frequent_columns(moments: FeatureMoments, n_labels: int) -> IntArray:
+    """Return the columns in most rows first: as many as can be solved in the time of linear models of all labels."""
+    n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
+    affordable = int(float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0))
+    order = np.argsort(-moments.n_with, kind="stable")[: max(_FEWEST_COLUMNS, min(affordable, _MOST_COLUMNS))]
+    return np.asarray(order[moments.n_with[order] > 0])
 
 
 def _used_rows(X: Features, cells: Cells) -> Features:

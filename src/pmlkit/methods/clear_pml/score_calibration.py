@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import FloatArray, IntArray
 
-__all__ = ["ScoreCalibration", "fit_calibration"]
+__all__ = ["ScoreCalibration", "fit_calibration", "log_likelihood"]
 
 _FREQUENT = 20.0  # positives from which a label counts for the typical slope
 _TYPICAL_SLOPE = 3.0
@@ -24,21 +24,25 @@ class ScoreCalibration:
     Attributes
     ----------
     mean, spread, intercept, slope : arrays of shape (n_labels,)
+    power : float
+        Of the scores (of their size, for negative ones), before anything else.
     """
 
     mean: FloatArray
     spread: FloatArray
     intercept: FloatArray
     slope: FloatArray
+    power: float = 1.0
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of scores."""
+        scores = _to_power(scores, self.power)
         gain = (self.slope / self.spread).astype(scores.dtype)
         offset = (self.intercept - self.mean * self.slope / self.spread).astype(scores.dtype)
         return np.asarray(expit(scores * gain + offset))
 
 
-def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
+def fit_calibration(scores: FloatArray, target: FloatArray, power: float = 1.0) -> ScoreCalibration:
     """Fit the curves to leave-one-out scores by maximum likelihood, with slopes shrunk to that of a typical label.
 
     Parameters
@@ -47,6 +51,8 @@ def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
         Made without the row's own target.
     target : array of shape (n_rows, n_labels)
         Probabilities, or 0 and 1.
+    power : float, default=1.0
+        Of the scores; below one, the curves rise fast at first and then slowly.
 
     Notes
     -----
@@ -68,13 +74,35 @@ def fit_calibration(scores: FloatArray, target: FloatArray) -> ScoreCalibration:
     floor = 0.5 / len(target)
     share = np.clip(mean, floor, 1.0 - floor)
     spread = np.sqrt(share * (1.0 - share))
-    cells = _summarise(scores, target, mean, spread)
+    cells = _summarise(_to_power(scores, power), target, mean, spread)
     start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
     _, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
     frequent = target.sum(axis=0) >= _FREQUENT
     typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
     intercept, slope = _maximum(cells, start[0], slopes, typical, _FIRM)
-    return ScoreCalibration(mean, spread, intercept, slope)
+    return ScoreCalibration(mean, spread, intercept, slope, power)
+
+
+def log_likelihood(probability: FloatArray, target: FloatArray) -> float:
+    """Return the mean log likelihood of probabilities, over all cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.score_calibration import log_likelihood
+    >>> round(log_likelihood(np.array([[0.5, 0.2]]), np.array([[1.0, 0.0]])), 3)
+    -0.458
+    """
+    total = 0.0
+    for first in range(0, len(target), step := max(1, _BLOCK_CELLS // target.shape[1])):
+        p, y = probability[first : first + step], target[first : first + step]
+        p = np.clip(p, 1e-6, 1.0 - 1e-6)
+        total += float(np.sum(y * np.log(p) + (1.0 - y) * np.log1p(-p), dtype=np.float64))
+    return total / target.size
+
+
+def _to_power(scores: FloatArray, power: float) -> FloatArray:
+    return scores if power == 1.0 else np.copysign(np.abs(scores) ** power, scores)
 
 
 @dataclass(frozen=True)
