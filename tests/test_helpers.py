@@ -28,9 +28,8 @@ from pmlkit.data.files.delimited import write_tsv
 from pmlkit.data.files.labels import is_text
 from pmlkit.data.files.libsvm import write_libsvm
 from pmlkit.data.files.npz import write_npz
-from pmlkit.data.files.registry import allowed_bytes, format_by_name
+from pmlkit.data.files.registry import allowed_bytes, format_by_name, matching_files
 from pmlkit.data.files.side_features import pixel_features
-from pmlkit.data.files.table_files import matching_files
 from pmlkit.demo import ask_the_truth, contact_sheet, run_demo
 from pmlkit.exceptions import DataError
 from pmlkit.numerics.kernels import scale_gamma

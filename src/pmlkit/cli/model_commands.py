@@ -216,8 +216,7 @@ def _read_rows(
 ) -> "Table | PMLDataset":
     """Read rows as the model knows them: a table of its columns, or a data set."""
     from pmlkit.data import Table
-    from pmlkit.data.files.registry import TABLE_FORMATS, find_format
-    from pmlkit.data.files.table_files import matching_files
+    from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
 
     if needs_labels and matching_files(file) is not None:
         raise Misuse("evaluate reads one file: give the path of one.")

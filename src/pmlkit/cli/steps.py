@@ -34,7 +34,7 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
 
 
 def _files(source: Path) -> Sequence[Path]:
-    from pmlkit.data.files.table_files import matching_files
+    from pmlkit.data.files.registry import matching_files
 
     return matching_files(source) or [source]
 
@@ -97,8 +97,7 @@ def load(
     tables, too, so that they can be written again.
     """
     from pmlkit.data import read
-    from pmlkit.data.files.registry import TABLE_FORMATS, find_format
-    from pmlkit.data.files.table_files import matching_files
+    from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
 
     columns = Columns() if columns is None else columns
     with _reading(path):

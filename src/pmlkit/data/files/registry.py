@@ -2,6 +2,7 @@
 
 import bz2
 import contextlib
+import glob
 import gzip
 import io
 import logging
@@ -164,6 +165,21 @@ class Source:
     stream: BinaryIO
     format: str = ""
     max_bytes: int = FREE_BYTES
+
+
+def matching_files(path: Any) -> list[Path] | None:
+    """Return the files of a list or a pattern such as ``posts-*.parquet``, sorted; None for the path of one file."""
+    if isinstance(path, list | tuple):
+        if not path:
+            raise ValueError("the list of files is empty.")
+        return [Path(one) for one in path]
+    text = os.fspath(path)
+    if not glob.has_magic(text) or os.path.lexists(text):
+        return None
+    found = sorted(Path(one) for one in glob.glob(text, recursive=True) if not os.path.isdir(one))
+    if not found:
+        raise FileNotFoundError(f"No file matches {text!r}. Check the pattern and the folder it starts from.")
+    return found
 
 
 @contextlib.contextmanager

@@ -40,9 +40,17 @@ from pmlkit.data.files.features import (
     find_identifier,
 )
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
-from pmlkit.data.files.registry import FORMATS, TABLE_FORMATS, compressed, format_by_name, open_file, parse_table
+from pmlkit.data.files.registry import (
+    FORMATS,
+    TABLE_FORMATS,
+    compressed,
+    format_by_name,
+    matching_files,
+    open_file,
+    parse_table,
+)
 from pmlkit.data.files.side_features import pixel_features, read_embeddings, read_images, read_picture
-from pmlkit.data.files.table_files import TableFiles, matching_files
+from pmlkit.data.files.table_files import TableFiles
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)

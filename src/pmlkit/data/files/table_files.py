@@ -1,6 +1,5 @@
 """Many files as one table in blocks, one per file: nothing but a sample of the rows is ever in one place."""
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -19,21 +18,6 @@ from pmlkit.exceptions import DataError
 
 _SAMPLE_ROWS = 50_000
 """Rows, evenly spread, to which words, categories and scales are fitted."""
-
-
-def matching_files(path: Any) -> list[Path] | None:
-    """Return the files of a list or a pattern such as ``posts-*.parquet``, sorted; None for the path of one file."""
-    if isinstance(path, list | tuple):
-        if not path:
-            raise ValueError("the list of files is empty.")
-        return [Path(one) for one in path]
-    text = os.fspath(path)
-    if not glob.has_magic(text) or os.path.lexists(text):
-        return None
-    found = sorted(Path(one) for one in glob.glob(text, recursive=True) if not os.path.isdir(one))
-    if not found:
-        raise FileNotFoundError(f"No file matches {text!r}. Check the pattern and the folder it starts from.")
-    return found
 
 
 class TableFiles:
