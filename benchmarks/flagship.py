@@ -39,6 +39,7 @@ from pmlkit.methods import all_methods
 from pmlkit.methods.clear_pml import cell_passes, confidence_rounds, estimator
 from pmlkit.methods.clear_pml.feature_weighting import possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
+from pmlkit.methods.clear_pml.primal_ridge import LinearKernel
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
 from pmlkit.numerics.folds import content_folds
@@ -124,6 +125,9 @@ def measure_logistic_on_features(model, X, Y, X_test, truth_test):
     """Return the ranking measures of logistic regression on ClearPML's own features."""
     labelled = np.diff(Y.indptr) > 0
     kernel, view = model._kernel, model._weighting
+    if isinstance(kernel, LinearKernel):
+        rows, new = (kernel(view.transform(part)) for part in (X[labelled], X_test))
+        return evaluate(truth_test, one_vs_rest(rows, Y[labelled].toarray(), new))
     own = kernel(kernel.landmarks)
     values, vectors = np.linalg.eigh(own + 1e-9 * len(own) * np.eye(len(own)))
     kept = values > 1e-6 * values[-1]
@@ -287,7 +291,7 @@ def _ablation_parts(names, splits):
 
 
 TEXTS = ("so_emotions", "so_emotions_all", "open_relations_crowd1", "movies_two_catalogues")
-TEXTS += ("docstrings", "packages", "packages_wide")
+TEXTS += ("docstrings", "packages", "packages_wide", "packages_all", "package_sections")
 
 
 def text_set(name):
@@ -337,18 +341,19 @@ def _docstrings(n_samples: int = 6600, n_labels: int = 155) -> tuple[list[str], 
     return [texts[i] for i in kept], [sets[i] & names for i in kept]
 
 
-def _packages(n_samples: int, n_labels: int) -> tuple[list[str], list[set[str]]]:
-    """Return descriptions of Debian's packages with their most frequent tags; nothing where there is no index."""
+def _packages(n_samples: int, n_labels: int, field: str = "Tag") -> tuple[list[str], list[set[str]]]:
+    """Return descriptions of Debian's packages with their most frequent labels; nothing where there is no index."""
     if shutil.which("apt-cache") is None:
         return [], []
     index = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, errors="replace").stdout
     found: dict[str, tuple[str, set[str]]] = {}
     for block in index.replace("\n ", " ").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
-        if "Tag" in fields and "Description" in fields:
-            tags = {tag.strip() for tag in fields["Tag"].split(",") if "{" not in tag and "}" not in tag}
+        if field in fields and "Description" in fields:
+            tags = {tag.strip() for tag in fields[field].split(",") if "{" not in tag and "}" not in tag}
             # One package of each description: many differ by a version in their name alone.
-            found.setdefault(fields["Description"], (f"{fields['Package']} {fields['Description']}", tags))
+            name = fields["Package"] if field == "Tag" else ""  # which often tells the section by itself
+            found.setdefault(fields["Description"], (f"{name} {fields['Description']}", tags))
     chosen = [found[key] for key in np.random.default_rng(0).permutation(sorted(found))[:n_samples]]
     common = {tag for tag, _ in Counter(tag for _, tags in chosen for tag in tags).most_common(n_labels)}
     kept = [(text, tags & common) for text, tags in chosen if tags & common]
@@ -359,6 +364,8 @@ MADE_NOISE = {
     "docstrings": _docstrings,
     "packages": partial(_packages, 8_750, 155),
     "packages_wide": partial(_packages, 15_000, 578),
+    "packages_all": partial(_packages, 60_000, 600),
+    "package_sections": partial(_packages, 30_000, 20, "Section"),
 }
 
 

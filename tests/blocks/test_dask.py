@@ -133,6 +133,21 @@ def test_sparse_chunks_and_a_sample_of_rows(dask_client, monkeypatch):
     assert_same(model, whole, X, dask_client)
 
 
+def test_wide_text_is_solved_by_columns_on_the_workers(dask_client, monkeypatch):
+    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._LANDMARKS", 60)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._ALL_ROWS", 10)
+    numbers = np.random.default_rng(0)
+    words = np.where(numbers.uniform(size=(300, 200)) < 0.05, 1.0, 0.0)
+    truth = (words[:, :4] > 0).astype(int)
+    truth[:, 0] |= ~truth.any(axis=1)
+    given = truth | (numbers.uniform(size=truth.shape) < 0.2)
+    whole = ClearPML().fit(sparse.csr_array(words), given)
+    chunks = da.from_array(words, chunks=(70, 200)).map_blocks(sparse.csr_array)
+    cut = ClearPML().fit(RowBlocks(chunks, da.from_array(given, chunks=(70, 4)), client=dask_client))
+    assert whole.dual_coef_.shape == (200, 4)
+    assert_same(cut, whole, words, dask_client)
+
+
 def test_predictions_are_lazy(dask_client, strips):
     model = ClearPML().fit(strips.X, strips.Y)
     rows = RowBlocks(da.from_array(strips.X, chunks=(150, strips.X.shape[1])), client=dask_client)

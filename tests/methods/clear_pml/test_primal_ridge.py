@@ -38,7 +38,7 @@ def solved(X, Y, columns, **options):
     options = {"penalty": PENALTY} | options
     ridge, penalty = primal_ridge.primal_ridge(
         engine, engine.of([X[cut] for cut in CUTS]), cells, fit_weighting(X, "idf"), LinearKernel(columns),
-        n_rows=X.shape[0], **options,
+        n_rows=X.shape[0], n_cells=X.nnz, **options,
     )  # fmt: skip
     target = engine.map(primal_ridge.candidate_values, cells)
     return ridge, target, penalty

@@ -1,7 +1,7 @@
 """Kernel ridge regression on few rows, all of them landmarks: the penalty is searched for in the dual.
 
 This is the regression of `pmlkit.methods.clear_pml.loo_ridge` with every row as a landmark, and its search. In the dual
-neither the moments of the kernel nor the rows of a design are needed, which saves two thirds of the time.
+neither the moments of the kernel nor the rows of a design are needed.
 """
 
 import numpy as np

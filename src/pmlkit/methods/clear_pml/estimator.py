@@ -231,7 +231,9 @@ class ClearPML(BasePML):
         self.share_without_truth_ = final.share_without_truth
         evidence, self._correlations = estimate.evidence, final.correlations
         if self.empty_rows_ == "negative":
-            rounds, evidence, self._correlations = self._with_negative_rows(rows, rounds, final.confidence)
+            rounds, evidence, self._correlations = self._with_negative_rows(
+                rows, rounds, final.confidence, survey.moments.n_nonzero
+            )
         self._calibration = evidence.calibration
         ridge = rounds.ridge
         self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
@@ -257,7 +259,7 @@ class ClearPML(BasePML):
         )
 
     def _with_negative_rows(
-        self, rows: RowBlocks, rounds: Rounds, confidence: State
+        self, rows: RowBlocks, rounds: Rounds, confidence: State, n_cells: int
     ) -> tuple[Rounds, Evidence, LabelCorrelations]:
         """Fit the predictor to all rows, those without candidates as rows without any label."""
         engine = rows.engine
@@ -267,8 +269,9 @@ class ClearPML(BasePML):
         ridge: BlockRidge | DualRidge | PrimalRidge
         if isinstance(self._kernel, LinearKernel):
             ridge, _ = primal_ridge(
-                engine, rows.X, cells, self._weighting, self._kernel, n_rows=rows.n_rows, penalty=self.regularization_
-            )
+                engine, rows.X, cells, self._weighting, self._kernel,
+                n_rows=rows.n_rows, n_cells=n_cells, penalty=self.regularization_,
+            )  # fmt: skip
         elif isinstance(rounds.ridge, DualRidge):
             landmarks = self._weighting.transform(rows.X.compute())
             self._kernel = replace(self._kernel, landmarks=landmarks)
@@ -339,7 +342,7 @@ class ClearPML(BasePML):
             self._kernel = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
             ridge, self.regularization_ = primal_ridge(
                 rows.engine, used, cells, self._weighting, self._kernel,
-                n_rows=n_used, trial=(trial_X, targets), start=regularization,
+                n_rows=n_used, n_cells=survey.moments.n_nonzero, trial=(trial_X, targets), start=regularization,
             )  # fmt: skip
             return ridge
         n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks

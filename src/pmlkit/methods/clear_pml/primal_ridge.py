@@ -122,6 +122,7 @@ def primal_ridge(
     kernel: LinearKernel,
     *,
     n_rows: int,
+    n_cells: int,
     penalty: float | None = None,
     trial: tuple[Features, FloatArray] | None = None,
     start: float = 3.0,
@@ -134,8 +135,9 @@ def primal_ridge(
         The rows: features and `Cells`.
     weighting, kernel
         From features to weighted columns, the most telling of them first.
-    n_rows : int
-        Of all blocks.
+    n_rows, n_cells : int
+        Rows of all blocks, and about how many cells are not zero: columns that do not fit into memory are weighted
+        again in each pass.
     penalty : float, optional
         Given, it is not searched for.
     trial : tuple of features and targets, optional
@@ -145,7 +147,8 @@ def primal_ridge(
     """
     n_columns = len(kernel.columns)
     dtype = np.dtype(np.float32 if n_columns > _COLUMNS_IN_DOUBLE else np.float64)
-    source = engine.map(weighted_columns, X, weighting=weighting, kernel=kernel, dtype=dtype)
+    kept = engine.keeps(n_cells * (dtype.itemsize + 4))
+    source = engine.map(weighted_columns, X, keep=kept, weighting=weighting, kernel=kernel, dtype=dtype)
     total, gram = engine.reduce(column_products, source)
     mean, gram = total / n_rows, np.require(gram, requirements="W")
     for rows in row_blocks(n_columns, n_columns):
