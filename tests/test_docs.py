@@ -1,6 +1,7 @@
 """The pages that a newcomer follows word by word, the tutorial's method, and what the pages say of the package."""
 
 import doctest
+import html
 import importlib
 import importlib.util
 import inspect
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.metrics
+from rich.text import Text
 from sklearn.utils.estimator_checks import check_estimator
 
 import pmlkit
@@ -24,13 +26,14 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def from_docs(name):
     """Return a program of the docs as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(Path(name).name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
+terminal = from_docs("figures/terminal")
 _OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
 OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -49,6 +52,29 @@ def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
         if not checker.check_output(expected, got, FLAGS):
             pytest.fail(f"{page}:\n{block}\n{checker.output_difference(example, got, FLAGS)}")
     assert n_shown >= 3
+
+
+def test_the_readme_shows_the_end_of_the_demo(tmp_path):
+    """After a change of results: ``python docs/refresh_outputs.py README``."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)
+    printed = pages.run_shell("pmlkit demo", tmp_path)
+    assert pages.end_of_demo(printed) == shown
+    auc = dict(re.findall(r"^(\w+) +(0\.\d{3}) ", printed[printed.index("Finding the") :], re.MULTILINE))
+    assert f"AUC {auc['CandidateLogistic']} against {auc['ClearPML']}" in readme
+
+
+def test_the_recording_shows_what_the_commands_print():
+    """After a change of results: ``python docs/figures/terminal.py``."""
+    picture = (DOCS / "images" / "terminal.svg").read_text(encoding="utf-8")
+    shown = html.unescape(" ".join(re.findall(r"<text class=\"t [^>]*>([^<]*)</text>", picture)))
+    printed = " ".join(
+        Text.from_ansi(line).plain for command, lines in terminal.outputs() for line in ("$", command, *lines)
+    )
+    words, expected = shown.split(), printed.split()
+    for text in (words, expected):
+        del text[text.index("seconds") + 1]  # how long the fit took
+    assert words == expected
 
 
 def test_the_tutorials_method_keeps_the_contract_and_runs_in_the_bench(tmp_path, monkeypatch):
@@ -190,9 +216,9 @@ def test_every_page_is_in_a_contents_list():
 
 
 @pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
-def test_examples_are_short(example):
+def test_examples_have_60_to_100_lines(example):
     lines = example.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 110
+    assert 60 <= len(lines) <= 100
     compile("\n".join(lines), str(example), "exec")
 
 
