@@ -1,5 +1,7 @@
 """The pages that a newcomer follows word by word, the tutorial's method, and what the pages say of the package."""
 
+import ast
+import collections
 import doctest
 import html
 import importlib
@@ -9,6 +11,7 @@ import re
 import shutil
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +38,7 @@ def from_docs(name):
 pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
 terminal = from_docs("figures/terminal")
 _OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
+_GIT = {"--error-unmatch", "--always", "--dirty", "--abbrev", "--exclude"}
 OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -202,6 +206,58 @@ def test_options_and_commands_that_the_pages_name_exist(page):
         if "python " not in line and "pip " not in line and "npm " not in line:
             named = set(re.findall(r"`(--[a-z][a-z-]*)", line))
             assert named <= known | _OTHER_PROGRAMS, f"{page.name}: {sorted(named - known)}"
+
+
+def texts_of_the_package():
+    """Return every string of the package's code (messages, help, docstrings), as (file and line, text)."""
+    for path in sorted((DOCS.parent / "src" / "pmlkit").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+                yield f"{path.name}:{node.lineno}", "".join(parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{path.name}:{node.lineno}", node.value
+
+
+def test_messages_name_options_commands_and_pages_that_exist():
+    known, commands = options_of_commands(), cli_reference.commands()
+    there = {"option": known | _GIT, "command": set(commands), "page": {str(page.relative_to(DOCS)) for page in PAGES}}
+    wrong, n_named = [], collections.Counter()
+    for place, text in texts_of_the_package():
+        named = {
+            "option": set(re.findall(r"(?<![\w-])--[a-z][a-z-]+[a-z](?![\w-])", text)),
+            "command": set(re.findall(r"(?:^|['`\"(:] ?)pmlkit ([a-z][a-z-]+) [A-Z{<-]", text)),
+            "page": set(re.findall(r"docs/([\w/-]+\.md)", text)),
+        }
+        for kind, names in named.items():
+            n_named[kind] += len(names)
+            wrong += [f"{place}: no {kind} {name}" for name in sorted(names - there[kind])]
+    assert wrong == []
+    assert min(n_named[kind] for kind in there) >= 5, n_named
+
+
+def test_extras_that_messages_and_pages_name_exist():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    assert {extra for extra, *_ in pmlkit._optional._EXTRAS.values()} <= extras
+    for page in [DOCS.parent / "README.md", *PAGES]:
+        text = page.read_text(encoding="utf-8")
+        assert set(re.findall(r"pip install '(?:pmlkit|\.)\[(\w+)\]'", text)) <= extras, page.name
+
+
+def test_modules_that_the_architecture_names_exist():
+    root = DOCS.parent / "src" / "pmlkit"
+    there = {str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.py")}
+    there |= {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Adding a method")[0]
+    named = {name for name in re.findall(r"`([a-z_/]+(?:\.py)?)`", text) if "/" in name or name.endswith(".py")}
+    missing = {
+        name
+        for name in named
+        if not any(f"/{path}".endswith(f"/{name.removesuffix('.py').rstrip('/')}") for path in there)
+    }
+    assert len(named) > 20
+    assert missing == set()
 
 
 def test_every_page_is_in_a_contents_list():
