@@ -125,7 +125,8 @@ def _bold(letter: str) -> str:
 def _wrap_sentences(app: Any, doctree: Any) -> None:
     """Let printed sentences wrap on narrow screens; printed tables (two blanks in a row) keep their columns."""
     for node in doctree.findall(nodes.literal_block):
-        if node.get("language") == "text" and "  " not in node.astext():
+        is_sentence = "  " not in node.astext() or max(map(len, node.astext().splitlines())) > 100
+        if node.get("language") in ("text", "none") and is_sentence:
             node["classes"].append("wraps")
 
 

@@ -28,26 +28,27 @@ def review(
     columns: Columns,
     common: Common,
     answers: Annotated[
-        Path, typer.Option(metavar="PATH", help="The answers (SQLite); made when absent, gone on with when there.")
+        Path, typer.Option(metavar="PATH", help="The answers (SQLite); created if absent, continued if present.")
     ] = Path("review.sqlite"),
     precision: Annotated[
         float, typer.Option(help="At least this share of what may be removed is wrong.", rich_help_panel=_PROMISE)
     ] = 0.9,
     confidence: Annotated[
-        float, typer.Option(help="Such promises fail at most this rarely: 0.95.", rich_help_panel=_PROMISE)
+        float, typer.Option(help="The promise holds with this probability.", rich_help_panel=_PROMISE)
     ] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random draws.", rich_help_panel=_PROMISE)] = 0,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.", rich_help_panel=_PROMISE)] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free port.")] = 0,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Another one lets other machines in, without encryption.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen on; another one admits other machines, unencrypted."),
     ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", metavar="", help="Only print the address.")] = False,
-    min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
+    min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
 ) -> None:
-    """Settle doubtful labels in the browser, and learn what may be removed for sure.
+    """Answer questions about labels in the browser, and learn which labels may safely be removed.
 
-    The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C and go on later with the
-    same command.
+    The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C, and continue later with
+    the same command.
     """
     from pmlkit._optional import optional_import
 
@@ -99,7 +100,7 @@ def apply(
     common: Common,
     force: Force = False,
 ) -> None:
-    """Make of a table what a review decided: labels removed, added and merged; every other byte stays as it is."""
+    """Apply a review to a table: remove, add and merge labels; every other byte stays as it is."""
     from pmlkit.cleaning.review import apply_review
 
     check_output(output, file, store, *reading.files, *columns.files, force=force)
@@ -131,7 +132,7 @@ def export(
     columns: Columns,
     common: Common,
     top: Annotated[int | None, typer.Option(min=1, help="How many, most suspicious first.")] = None,
-    min_rows: Annotated[int, typer.Option(min=1, help="Leave labels alone that are on fewer rows.")] = 5,
+    min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
     force: Force = False,
 ) -> None:
     """Write the most suspicious labels as tasks for another annotation tool, which can sort them by suspicion."""
