@@ -1,6 +1,7 @@
 """How Sphinx builds the site: ``sphinx-build -W --keep-going -b html docs build/site``."""
 
 import logging
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -128,6 +129,8 @@ def _wrap_sentences(app: Any, doctree: Any) -> None:
         is_sentence = "  " not in node.astext() or max(map(len, node.astext().splitlines())) > 100
         if node.get("language") in ("text", "none") and is_sentence:
             node["classes"].append("wraps")
+            text = re.sub(r"(?<=[^\n]{80})\n(?=\S)", " ", node.astext())  # lines that were wrapped in the source
+            node.rawsource, node.children = text, [nodes.Text(text)]
 
 
 def _make_pages(app: Any) -> None:
