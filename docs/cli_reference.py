@@ -63,7 +63,9 @@ def _line(param: Any) -> str:
 
 def _text(value: object) -> str:
     text = str(value).replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
-    return re.sub(r"(?<![\w`-])(--[a-z][a-z-]+)(?!`)", r"`\1`", text)
+    outside = re.split(r"(`[^`]*`)", text)  # what stands between backticks is code already
+    outside[::2] = [re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r"`\1`", part) for part in outside[::2]]
+    return "".join(outside)
 
 
 def _table(lines: Any) -> str:

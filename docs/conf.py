@@ -1,10 +1,12 @@
 """How Sphinx builds the site: ``sphinx-build -W --keep-going -b html docs build/site``."""
 
 import logging
+import re
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
@@ -92,12 +94,43 @@ def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, opt
     return True if callable(member) and module and not module.startswith("pmlkit") else None
 
 
+_MATHML = "{http://www.w3.org/1998/Math/MathML}"
+ElementTree.register_namespace("", _MATHML[1:-1])
+
+
 def _formula(translator: Any, node: Any) -> None:
     """Write a formula as MathML, which browsers draw without a script or a network."""
     block = isinstance(node, nodes.math_block)
-    markup = convert(node.astext(), display="block" if block else "inline")
+    tree = ElementTree.fromstring(convert(node.astext(), display="block" if block else "inline"))
+    for element in tree.iter():
+        if element.attrib.get("mathvariant") == "bold":  # browsers ignore it: use the bold characters of Unicode
+            element.text = "".join(map(_bold, element.text or ""))
+            del element.attrib["mathvariant"]
+        if align := element.attrib.pop("columnalign", None):  # likewise: a style says it
+            element.set("style", f"text-align: {align}; padding: 0.2em 0")
+        if block and element.tag == f"{_MATHML}msub" and element[0].text == "min":
+            element.tag = f"{_MATHML}munder"
+    markup = ElementTree.tostring(tree, encoding="unicode")
     translator.body.append(f'<div class="formula">{markup}</div>' if block else markup)
     raise nodes.SkipNode
+
+
+def _bold(letter: str) -> str:
+    """Return the mathematical bold form of a digit or Latin letter."""
+    for first, bold in (("0", 0x1D7CE), ("A", 0x1D400), ("a", 0x1D41A)):
+        if 0 <= ord(letter) - ord(first) < (10 if first == "0" else 26):
+            return chr(bold + ord(letter) - ord(first))
+    return letter
+
+
+def _wrap_sentences(app: Any, doctree: Any) -> None:
+    """Let printed sentences wrap on narrow screens; printed tables (two blanks in a row) keep their columns."""
+    for node in doctree.findall(nodes.literal_block):
+        is_sentence = "  " not in node.astext() or max(map(len, node.astext().splitlines())) > 100
+        if node.get("language") in ("text", "none") and is_sentence:
+            node["classes"].append("wraps")
+            text = re.sub(r"(?<=[^\n]{80})\n(?=\S)", " ", node.astext())  # lines that were wrapped in the source
+            node.rawsource, node.children = text, [nodes.Text(text)]
 
 
 def _make_pages(app: Any) -> None:
@@ -109,7 +142,8 @@ def _make_pages(app: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Connect the made pages, the filter of inherited members and the writer of formulas."""
+    """Connect the functions above to the events of a build."""
     app.connect("builder-inited", _make_pages, priority=100)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("doctree-read", _wrap_sentences)

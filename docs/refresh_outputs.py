@@ -1,7 +1,7 @@
 """Run the code blocks of pages and write what they print into the ``text`` blocks that follow them.
 
-``python docs/refresh_outputs.py start.md clean-your-tags.md``: after a change of results. tests/test_docs.py runs the
-same blocks and compares.
+``python docs/refresh_outputs.py start.md clean-your-tags.md README``: after a change of results. tests/test_docs.py
+runs the same blocks and compares. README stands for the end of the demo, which the README shows.
 """
 
 import contextlib
@@ -78,9 +78,29 @@ def _fitting(printed: str) -> Iterator[str]:
         yield from textwrap.wrap(line, 96) if is_sentence else [line.rstrip()]
 
 
+def end_of_demo(printed: str) -> str:
+    """Return the part of the demo's output that is about asking a person."""
+    start, end = printed.index("Asking a person"), printed.index("Look at them in")
+    return "".join(f"{line.rstrip()}\n" for line in printed[start:end].strip().splitlines())
+
+
+def _refresh_readme() -> None:
+    readme = DOCS.parent / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    start = text.index("```text\n") + len("```text\n")
+    with tempfile.TemporaryDirectory() as folder:
+        text = text[:start] + end_of_demo(run_shell("pmlkit demo", folder)) + text[text.index("```", start) :]
+    readme.write_text(text, encoding="utf-8")
+
+
 def main(pages: list[str]) -> None:
     """Refresh pages in place."""
+    if "README" in pages:
+        _refresh_readme()
+        print("refreshed README.md")
     for page in pages:
+        if page == "README":
+            continue
         text, place = (DOCS / page).read_text(encoding="utf-8"), 0
         with tempfile.TemporaryDirectory() as folder:
             for block, _, printed in run_page(page, folder):

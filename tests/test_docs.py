@@ -1,6 +1,9 @@
 """The pages that a newcomer follows word by word, the tutorial's method, and what the pages say of the package."""
 
+import ast
+import collections
 import doctest
+import html
 import importlib
 import importlib.util
 import inspect
@@ -8,11 +11,13 @@ import re
 import shutil
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn.metrics
+from rich.text import Text
 from sklearn.utils.estimator_checks import check_estimator
 
 import pmlkit
@@ -24,14 +29,16 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def from_docs(name):
     """Return a program of the docs as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(Path(name).name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
+terminal = from_docs("figures/terminal")
 _OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
+_GIT = {"--error-unmatch", "--always", "--dirty", "--abbrev", "--exclude"}
 OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -49,6 +56,29 @@ def test_a_newcomer_gets_what_the_page_shows(page, tmp_path):
         if not checker.check_output(expected, got, FLAGS):
             pytest.fail(f"{page}:\n{block}\n{checker.output_difference(example, got, FLAGS)}")
     assert n_shown >= 3
+
+
+def test_the_readme_shows_the_end_of_the_demo(tmp_path):
+    """After a change of results: ``python docs/refresh_outputs.py README``."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)
+    printed = pages.run_shell("pmlkit demo", tmp_path)
+    assert pages.end_of_demo(printed) == shown
+    auc = dict(re.findall(r"^(\w+) +(0\.\d{3}) ", printed[printed.index("Finding the") :], re.MULTILINE))
+    assert f"AUC {auc['CandidateLogistic']} against {auc['ClearPML']}" in readme
+
+
+def test_the_recording_shows_what_the_commands_print():
+    """After a change of results: ``python docs/figures/terminal.py``."""
+    picture = (DOCS / "images" / "terminal.svg").read_text(encoding="utf-8")
+    shown = html.unescape(" ".join(re.findall(r"<text class=\"t [^>]*>([^<]*)</text>", picture)))
+    printed = " ".join(
+        Text.from_ansi(line).plain for command, lines in terminal.outputs() for line in ("$", command, *lines)
+    )
+    words, expected = shown.split(), printed.split()
+    for text in (words, expected):
+        del text[text.index("seconds") + 1]  # how long the fit took
+    assert words == expected
 
 
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed", "ignore:Skipping check")
@@ -179,6 +209,58 @@ def test_options_and_commands_that_the_pages_name_exist(page):
             assert named <= known | _OTHER_PROGRAMS, f"{page.name}: {sorted(named - known)}"
 
 
+def texts_of_the_package():
+    """Return every string of the package's code (messages, help, docstrings), as (file and line, text)."""
+    for path in sorted((DOCS.parent / "src" / "pmlkit").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+                yield f"{path.name}:{node.lineno}", "".join(parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{path.name}:{node.lineno}", node.value
+
+
+def test_messages_name_options_commands_and_pages_that_exist():
+    known, commands = options_of_commands(), cli_reference.commands()
+    there = {"option": known | _GIT, "command": set(commands), "page": {str(page.relative_to(DOCS)) for page in PAGES}}
+    wrong, n_named = [], collections.Counter()
+    for place, text in texts_of_the_package():
+        named = {
+            "option": set(re.findall(r"(?<![\w-])--[a-z][a-z-]+[a-z](?![\w-])", text)),
+            "command": set(re.findall(r"(?:^|['`\"(:] ?)pmlkit ([a-z][a-z-]+) [A-Z{<-]", text)),
+            "page": set(re.findall(r"docs/([\w/-]+\.md)", text)),
+        }
+        for kind, names in named.items():
+            n_named[kind] += len(names)
+            wrong += [f"{place}: no {kind} {name}" for name in sorted(names - there[kind])]
+    assert wrong == []
+    assert min(n_named[kind] for kind in there) >= 5, n_named
+
+
+def test_extras_that_messages_and_pages_name_exist():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    assert {extra for extra, *_ in pmlkit._optional._EXTRAS.values()} <= extras
+    for page in [DOCS.parent / "README.md", *PAGES]:
+        text = page.read_text(encoding="utf-8")
+        assert set(re.findall(r"pip install '(?:pmlkit|\.)\[(\w+)\]'", text)) <= extras, page.name
+
+
+def test_modules_that_the_architecture_names_exist():
+    root = DOCS.parent / "src" / "pmlkit"
+    there = {str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.py")}
+    there |= {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Adding a method")[0]
+    named = {name for name in re.findall(r"`([a-z_/]+(?:\.py)?)`", text) if "/" in name or name.endswith(".py")}
+    missing = {
+        name
+        for name in named
+        if not any(f"/{path}".endswith(f"/{name.removesuffix('.py').rstrip('/')}") for path in there)
+    }
+    assert len(named) > 20
+    assert missing == set()
+
+
 def test_every_page_is_in_a_contents_list():
     listed = set()
     for page in DOCS.rglob("*.md"):
@@ -191,9 +273,9 @@ def test_every_page_is_in_a_contents_list():
 
 
 @pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
-def test_examples_are_short(example):
+def test_examples_have_60_to_100_lines(example):
     lines = example.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 110
+    assert 60 <= len(lines) <= 100
     compile("\n".join(lines), str(example), "exec")
 
 

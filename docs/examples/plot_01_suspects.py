@@ -44,7 +44,7 @@ print(first["reasons"])
 # The most suspicious labels of twelve different pictures. Decide for yourself whether the digit is there.
 shown = suspects.drop_duplicates("row").head(12)
 names = np.array(strips.label_names)
-figure, axes = plt.subplots(3, 4, figsize=(9, 4.6), layout="constrained")
+figure, axes = plt.subplots(3, 4, figsize=(9, 3.9), layout="constrained")
 for axis, (_, suspect) in zip(axes.flat, shown.iterrows(), strict=True):
     row = suspect["row"]
     given = names[strips.Y[[row]].indices]

@@ -41,7 +41,7 @@ for n_iter in STEPS:
 # sees neither color.
 ROWS = [3, 8, 14, 27]
 figure, axes = plt.subplots(
-    len(ROWS), len(confidence) + 1, figsize=(11, 5.4), layout="constrained", width_ratios=[1.5, *[1] * len(confidence)]
+    len(ROWS), len(confidence) + 1, figsize=(11, 4.4), layout="constrained", width_ratios=[1.5, *[1] * len(confidence)]
 )
 for line, row in zip(axes, ROWS, strict=True):
     line[0].imshow(strips.media[row], cmap="gray")

@@ -2,11 +2,11 @@
 Some mistakes are harder to see
 ===============================
 
-Random mistakes stand out. Mistakes that follow the features, such as the label that a person would confuse, look more
-like truth: **how many false labels are found depends on where they come from, and nobody tells you where**.
+**Question.** Does it matter where false labels come from?
 
-How large the difference is depends on the data. These were chosen, after six settings were tried, because they show it
-clearly (AUC .963 / .933 / .914); with the first the three hardly differed (.981 / .972 / .957).
+**Answer.** Yes. Random mistakes stand out. Mistakes that follow the features, such as the label that a person would
+confuse with the right one, look more like true labels. **How many false labels are found depends on where they come
+from, and the table does not tell where that is.**
 """
 
 import matplotlib.pyplot as plt
@@ -17,10 +17,20 @@ from pmlkit.data import add_noise, make_pml
 from pmlkit.metrics import cleaning_auc
 
 # %%
-# One data set, three kinds of false candidates, as many of each: drawn uniformly, drawn among labels that often occur
+# The data
+# --------
+# One data set with as many false candidates of three kinds: drawn uniformly, drawn among labels that often occur
 # together with the true ones, and drawn among labels that a model finds likely for the row.
+#
+# How much the kinds differ depends on the data. These settings were chosen after trying six, because they show the
+# difference clearly; with the first settings the three hardly differed (AUC .981, .972 and .957).
 clean = make_pml(1000, n_features=10, n_labels=12, rank=3, noise=0, random_state=0)
 KINDS = ["uniform", "correlated", "confusable"]
+
+# %%
+# The confidences
+# ---------------
+# `ClearPML` sees the candidates alone. Afterwards the confidences of true and of false candidates are told apart.
 judged = {}
 for kind in KINDS:
     Y = add_noise(clean.truth, 0.5, kind=kind, X=clean.X, random_state=0)
@@ -28,9 +38,12 @@ for kind in KINDS:
     candidates, is_true = Y.toarray() > 0, clean.truth.toarray() > 0
     auc = cleaning_auc(clean.truth, Y, confidence)
     judged[kind] = confidence[candidates & is_true], confidence[candidates & ~is_true], auc
+    print(f"{kind:11s} {(candidates & ~is_true).sum()} of {candidates.sum()} candidates are false, AUC {auc:.3f}")
 
 # %%
-# Where the two histograms overlap nobody can tell the labels apart by these features.
+# The picture
+# -----------
+# Where the two histograms overlap, true and false labels cannot be separated by these features.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
 bins = np.linspace(0, 1, 26)
 for axis, (kind, (right, wrong, auc)) in zip(axes, judged.items(), strict=True):
@@ -43,8 +56,8 @@ axes[0].set_ylabel("labels")
 axes[0].legend(frameon=False, fontsize=9)
 
 # %%
-# That is why an estimate of "how many labels are wrong" comes with a wide interval, and why a few hundred answers of
-# a person are worth more than any method: see :doc:`/knowable`.
-for kind, (right, wrong, auc) in judged.items():
-    print(f"{kind:11s} {len(wrong)} false of {len(right) + len(wrong)}, AUC {auc:.3f}")
+# What follows
+# ------------
+# An estimate of how many labels are wrong needs an assumption about the kind of noise, which is why pmlkit gives it
+# with a wide interval: :doc:`/knowable`. A few hundred answers of a person need no such assumption.
 plt.show()

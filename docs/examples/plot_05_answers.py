@@ -2,8 +2,10 @@
 What three hundred answers buy
 ==============================
 
-An audit asks a person about some labels. **Answers turn a guess between nothing and everything into a range, and
-after some two hundred of them a promise about hundreds of labels that nobody looked at.**
+**Question.** What is gained by asking a person whether some of the labels are right?
+
+**Answer.** **The interval of the share of wrong labels shrinks from nearly everything to a useful width, and after some
+two hundred answers hundreds of labels that nobody looked at may be removed with a guaranteed precision.**
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +15,9 @@ import pmlkit
 from pmlkit.data import load_digit_strips
 
 # %%
-# The digit strips again; the truth plays the person.
+# The data
+# --------
+# A thousand strips of digits, half of whose labels are false. Without answers little is known about how many.
 strips = load_digit_strips(1000, random_state=0)
 result = pmlkit.clean(strips.X, strips.Y, label_names=strips.label_names)
 truth = strips.truth.toarray() > 0
@@ -22,7 +26,10 @@ before = result.noise_rate_.overall
 print(f"without answers: {before:.0%}, between {before.low:.0%} and {before.high:.0%}")
 
 # %%
-# Ask three hundred questions and note what is known after each.
+# Three hundred questions
+# -----------------------
+# The audit chooses the questions. Here the truth answers in place of a person; every tenth answer the estimates are
+# noted.
 audit = result.audit(precision=0.9, confidence=0.95, random_state=0)
 trace = []
 while audit.n_answers < 300:
@@ -34,8 +41,10 @@ while audit.n_answers < 300:
 answers, rate, low, high, certified = np.array(trace, dtype=float).T
 
 # %%
+# The picture
+# -----------
 # Left: the estimated share of wrong labels with its 90 % interval, and the truth. Right: labels that may be removed
-# because at least 90 % of them are wrong; those that were looked at are the smaller part.
+# because at least 90 % of them are wrong. Most of these were never looked at.
 is_wrong = ~truth[result.rows, result.Y.indices]
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
 axes[0].fill_between([0, *answers], [before.low, *low], [before.high, *high], color="#1b4f8a", alpha=0.2)
@@ -43,7 +52,7 @@ axes[0].plot([0, *answers], [before, *rate], color="#1b4f8a", label="estimate, 9
 axes[0].axhline(is_wrong.mean(), color="#d95f02", linestyle="--", label="truth")
 axes[0].set(xlabel="answers", ylabel="share of wrong labels", ylim=(0, 1))
 axes[0].legend(frameon=False)
-axes[1].step(answers, certified, where="post", color="#1b4f8a", label="certified")
+axes[1].step(answers, certified, where="post", color="#1b4f8a", label="may be removed")
 axes[1].plot(answers, answers, color="0.5", linestyle=":", label="answers given")
 axes[1].set(xlabel="answers", ylabel="labels")
 axes[1].legend(frameon=False)
@@ -51,8 +60,10 @@ for axis in axes:
     axis.spines[["top", "right"]].set_visible(False)
 
 # %%
-# The promise in words, and whether it was kept.
+# The certificate
+# ---------------
+# It holds whenever you stop, if the answers are right (:doc:`/audit`). Here it can be checked against the truth.
 print(audit.certificate)
 if audit.certificate is not None:
-    print(f"In truth {is_wrong[audit.certificate.cells].mean():.1%} of them are wrong.")
+    print(f"By the truth, {is_wrong[audit.certificate.cells].mean():.1%} of them are wrong.")
 plt.show()

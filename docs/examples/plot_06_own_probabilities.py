@@ -2,8 +2,10 @@
 Labels judged by a model of your own
 ====================================
 
-`clean` does not need its own model: **out-of-sample probabilities of any classifier are evidence enough**. They must
-come from cross-validation; a model that saw the labels agrees with them.
+**Question.** You have a classifier of your own. Can it find the false labels?
+
+**Answer.** Yes: `clean` needs no more than its probabilities. **They should come from cross-validation, because a
+model tends to agree with the labels that it was trained on.**
 
 Here the difference is small, and it depends on the model: with leaves of at least three rows the forest that had seen
 the labels found false ones slightly better (AUC .861 against .845), with the default leaves used below it does worse.
@@ -21,7 +23,9 @@ from pmlkit.data import load_digit_strips
 from pmlkit.metrics import cleaning_auc
 
 # %%
-# A forest, fitted to every fold's rest and asked about the fold.
+# Out-of-fold probabilities
+# -------------------------
+# A forest is fitted to four fifths of the rows and predicts the last fifth, five times.
 strips = load_digit_strips(600, random_state=0)
 X, Y = strips.X, strips.Y.toarray()
 forest = RandomForestClassifier(100, random_state=0)
@@ -41,7 +45,9 @@ for rest, fold in KFold(5, shuffle=True, random_state=0).split(X):
 seen = probabilities(forest.fit(X, Y), X)
 
 # %%
-# Three judges of the same labels.
+# Three rankings of the same labels
+# ---------------------------------
+# The share of wrong labels among the first ones that a person would look at.
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     of_seen = pmlkit.clean(Y=Y, pred_probs=seen)

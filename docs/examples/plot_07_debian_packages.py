@@ -2,9 +2,11 @@
 Tags of Debian's packages
 =========================
 
-Volunteers tag the packages of Debian: what a program is for, what it is written in. The index is on every Debian
-machine (``apt-cache dumpavail``). **No truth is known here; what can be had is a list of tags that a person should
-look at.** On other systems the example stops with a sentence.
+**Question.** Volunteers tag the packages of Debian: what a program is for, what it is written in. Which of these tags
+are wrong?
+
+**Answer.** The truth is not known here. **What there is, is a list of tags that a person should look at first.** The
+package index is on every Debian machine (``apt-cache dumpavail``); on other systems the example ends with a sentence.
 """
 
 import shutil
@@ -36,6 +38,8 @@ def tagged_packages(limit):
 
 
 # %%
+# The data
+# --------
 # The facet ``use::`` says what a package is good for: editing, viewing, monitoring ...
 names, texts, tags = tagged_packages(3000)
 if not names:
@@ -49,13 +53,18 @@ else:
     print(result.advice())
 
 # %%
-# The most suspicious tags: judge for yourself.
+# The most suspicious tags
+# ------------------------
+# Judge for yourself.
 if names:
     for _, suspect in result.suspects.head(12).iterrows():
         print(f"use::{suspect['label']:14s} {texts[suspect['row']][:80]}")
 
 # %%
-# How suspicious is each kind of tag? Rare kinds are left out: nothing can be said about them.
+# The picture
+# -----------
+# Which kinds of tag are most suspicious? Rare kinds are left out, because nothing can be said about them. The
+# intervals are wide: without answers not more is known.
 if names:
     rates = result.noise_rate_.per_label
     rates = rates[rates["cannot_tell"] == ""].sort_values("noise_rate").tail(18)

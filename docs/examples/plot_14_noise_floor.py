@@ -1,10 +1,12 @@
 """
-How ClearPML takes the noise out
-================================
+How ClearPML corrects for noise
+===============================
 
-Rows whose features speak clearly against a label carry it all the same now and then. How often they do is the **noise
-floor**, the rate at which labels are given by mistake. Taking it out **comes near the truth where mistakes are random,
-and not where they follow the features**.
+**Question.** How can the share of true labels be estimated if only candidates are known?
+
+**Answer.** Rows whose features are clearly against a label still carry it now and then. How often they do is the
+**noise floor**, the rate at which labels are given by mistake. Correcting for it **comes near the truth where mistakes
+are random, and not where they follow the features**.
 """
 
 import matplotlib.pyplot as plt
@@ -14,6 +16,8 @@ from pmlkit import ClearPML
 from pmlkit.data import add_noise, make_pml
 
 # %%
+# The data
+# --------
 # One data set with as many false candidates as true labels: drawn at random, and drawn among the labels that a model
 # finds likely for the row.
 clean = make_pml(2000, n_features=30, n_labels=10, noise=0, random_state=0)
@@ -22,6 +26,8 @@ N_GROUPS = 12
 
 
 # %%
+# Groups of equal score
+# ---------------------
 # A fit sees candidates alone; `out_of_fold_scores_` are made without the row's own labels. All (row, label) pairs are
 # put into 12 groups of equal size, by score. For each group: how many pairs were given, which the method sees, and how
 # many are true, which it does not see.
@@ -34,6 +40,8 @@ def by_score(Y, model):
 
 
 # %%
+# The picture
+# -----------
 # If every label that is not true is given with probability rho, a share p of given pairs means a share
 # (p - rho) / (1 - rho) of true ones.
 BLUE, ORANGE, GREY = "#1b4f8a", "#d95f02", "#6b7580"
@@ -45,7 +53,7 @@ for axis, (kind, title) in zip(axes, KINDS.items(), strict=True):
     score, given, true = by_score(Y, model)
     concluded = np.clip((given - rho) / (1 - rho), 0, 1)
     axis.plot(score, given, "s--", color=ORANGE, label="given (seen)")
-    axis.plot(score, concluded, "o-", color=BLUE, label="concluded to be true")
+    axis.plot(score, concluded, "o-", color=BLUE, label="estimated to be true")
     axis.plot(score, true, "x:", color=GREY, label="true (not seen)")
     axis.axhline(rho, color=ORANGE, lw=0.8)
     axis.annotate("noise floor", (1, rho), xytext=(0, 4), textcoords="offset points", color=ORANGE, ha="right")
@@ -57,6 +65,8 @@ axes[0].set_ylabel("share of the pairs")
 axes[0].legend(frameon=False, fontsize=9, loc="upper left")
 
 # %%
-# On the right the table looks as if more labels were true. Nothing in it tells otherwise: :doc:`/knowable`. The
-# order of the scores stays good in both cases: ranking suffers less than estimates of how many labels are wrong.
+# What follows
+# ------------
+# On the right the table looks as if more labels were true, and nothing in it shows otherwise: :doc:`/knowable`. The
+# order of the scores stays good in both cases: rankings suffer less than estimates of how many labels are wrong.
 plt.show()

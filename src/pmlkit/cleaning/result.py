@@ -173,7 +173,7 @@ class CleaningResult(JudgedLabels):
         Parameters
         ----------
         answers : path, default="review.sqlite"
-            Where the answers are kept; made when absent, gone on with when there.
+            Where the answers are kept; created if absent, continued if present.
         **options
             See `pmlkit.cleaning.review.review`.
 

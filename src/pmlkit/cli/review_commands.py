@@ -56,19 +56,20 @@ def review(
     common: Common,
     promise: Promise,
     answers: Annotated[
-        Path, typer.Option(metavar="PATH", help="The answers (SQLite); made when absent, gone on with when there.")
+        Path, typer.Option(metavar="PATH", help="The answers (SQLite); created if absent, continued if present.")
     ] = Path("review.sqlite"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free port.")] = 0,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Another one lets other machines in, without encryption.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen on; another one admits other machines, unencrypted."),
     ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", metavar="", help="Only print the address.")] = False,
     min_rows: MinRows = 5,
 ) -> None:
-    """Settle doubtful labels in the browser, and learn what may be removed for sure.
+    """Answer questions about labels in the browser, and learn which labels may safely be removed.
 
-    The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C and go on later with the
-    same command.
+    The page is served on this machine only. Every answer is stored at once; stop with Ctrl-C, and continue later with
+    the same command.
     """
     from pmlkit._optional import optional_import
 
@@ -120,7 +121,7 @@ def apply(
     common: Common,
     force: Force = False,
 ) -> None:
-    """Make of a table what a review decided: labels removed, added and merged; every other byte stays as it is."""
+    """Apply a review to a table: remove, add and merge labels; every other byte stays as it is."""
     from pmlkit.cleaning.review import apply_review
 
     check_output(output, file, store, *reading.files, *columns.files, force=force)

@@ -30,11 +30,11 @@ __all__ = ["CandidateClassifier"]
 
 
 class CandidateClassifier(BasePML):
-    """Give any scikit-learn classifier what ClearPML does: cross-fitted confidences, and a fit that listens to them.
+    """Wrap any scikit-learn classifier: cross-fitted confidences, and a final fit weighted by them.
 
-    One copy of the classifier a label learns the candidates on all folds but one and scores that one. The scores,
-    against the rate at which labels become candidates without being true, give each candidate its confidence; a last
-    copy a label then learns from all rows, doubtful candidates counting partly as absent.
+    For each label, copies of the classifier are fitted to the candidates of all folds but one and score that one. The
+    scores, corrected for the rate at which labels become candidates without being true, give each candidate its
+    confidence. One more copy per label is then fitted to all rows, doubtful candidates counting partly as absent.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def _best_C(loss: Callable[[float], float], first: float) -> tuple[float, float]
 class CandidateLogistic(BasePML):
     r"""One-vs-rest logistic regression on the candidates: the baseline to beat.
 
-    Takes every candidate for true and fits one logistic regression per label, with the scaling of the features and
+    Treats every candidate as true and fits one logistic regression per label, with the scaling of the features and
     the penalty that predict held-out candidates best. The confidence of a row's candidates comes from models that
     were fitted without the row.
 

@@ -4,8 +4,11 @@ Every metric takes the true labels first, as scikit-learn does. Two conventions 
 scores are tied and where a row has no true label or all of them; ``convention=`` chooses, see ``docs/metrics.md``.
 """
 
+from typing import Any
+
+from pmlkit.metrics import _evaluate
 from pmlkit.metrics._cleaning import cleaning_auc, cleaning_average_precision, evaluate_cleaning, precision_at
-from pmlkit.metrics._evaluate import evaluate, hamming_loss, macro_f1, micro_f1, scorer, scorers
+from pmlkit.metrics._evaluate import evaluate, hamming_loss, macro_f1, micro_f1, scorer
 from pmlkit.metrics._ranking import average_precision, coverage, one_error, ranking_loss
 
 __all__ = [
@@ -24,3 +27,6 @@ __all__ = [
     "scorer",
     "scorers",
 ]
+
+scorers: dict[str, Any] = _evaluate.scorers
+"""Every metric as a scikit-learn scorer with its default options; the whole dict can be given as ``scoring=``."""

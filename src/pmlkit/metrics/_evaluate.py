@@ -285,4 +285,3 @@ def scorer(name: str, **options: Any) -> Any:
 
 
 scorers: dict[str, Any] = {name: scorer(name) for name in _METRICS}
-"""Every metric as a scorer with its default options; the whole dict can be given as ``scoring=``."""

@@ -28,7 +28,7 @@ _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it
 
 
 class Audit(AuditState):
-    """Questions about candidates, and what their answers buy; made by `CleaningResult.audit`.
+    """Questions about candidates, and what follows from the answers; made by `CleaningResult.audit`.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def open_review(
     ----------
     result : CleaningResult
     answers : path
-        The SQLite file of the answers; made when absent, gone on with when there.
+        The SQLite file of the answers; created if absent, continued if present.
     title : str
         The heading of the page.
     table : Table, optional
@@ -106,7 +106,7 @@ def review(
     result : CleaningResult
         From `pmlkit.clean`.
     answers : path, default="review.sqlite"
-        The SQLite file of the answers; made when absent, gone on with when there.
+        The SQLite file of the answers; created if absent, continued if present.
     open_browser : bool, default=True
         Open the page at once; its address is the server's attribute ``address`` in any case.
     **options

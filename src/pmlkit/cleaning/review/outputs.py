@@ -73,7 +73,7 @@ class Applied:
 def apply_review(
     path: str | os.PathLike[str], X: Features, Y: CSR, label_names: Sequence[str], *, check: bool = True
 ) -> Applied:
-    """Make of labels what a review decided: removals, additions, merged names.
+    """Apply the decisions of a review to labels: removals, additions, merged names.
 
     Parameters
     ----------

@@ -45,7 +45,9 @@ class PMLLFC(BasePML):
     .. math::
 
         \min_{W, P} \; \|XW - P\|_F^2 + \alpha \|W\|_* + \beta \|H \circ (A - PP^T)\|_F^2
-            + \lambda \|P 1 - 1\|^2 , \qquad P \ge 0, \; P_{ij} = 0 \text{ off the candidates}.
+            + \lambda \|P \mathbf 1 - \mathbf 1\|^2
+
+    with :math:`P \ge 0` and :math:`P_{ij} = 0` off the candidates.
 
     Parameters
     ----------

@@ -35,10 +35,12 @@ class PMLLC(ConfidenceRanker):
 
     .. math::
 
-        \min_{W, b, P} \; \sum_k \|w_k\|^2
-            + C_1 \sum_i \frac{1}{\gamma_i} \sum_{k, l} \max(0, p_{ik} - p_{il})\, \xi_{ikl}
-            - C_2 \sum_i \sum_{k, l \in S_i} s_{kl} p_{ik} p_{il},
+        \begin{split}
+        \min_{W, b, P} \; & \sum_k \|w_k\|^2
+            + C_1 \sum_i \frac{1}{\gamma_i} \sum_{k, l} \max(0, p_{ik} - p_{il})\, \xi_{ikl} \\
+            & - C_2 \sum_i \sum_{k, l \in S_i} s_{kl} p_{ik} p_{il},
         \qquad 0 \le p_{ik} \le 1, \quad \sum_k p_{ik} \ge 1,
+        \end{split}
 
     with confidences P on the candidates :math:`S_i`, slacks :math:`\xi_{ikl}` of the scores' margins
     :math:`f_k(x_i) - f_l(x_i) \ge 1`, :math:`\gamma_i = |S_i| |\bar S_i| + |S_i|^2 / 2`, and :math:`s_{kl}` the share

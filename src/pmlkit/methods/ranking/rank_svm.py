@@ -84,7 +84,7 @@ def _margin_confidence(scores: FloatArray, Y: CSR) -> FloatArray:
 class RankSVM(LinearRanker):
     r"""Rank-SVM on the candidates: each candidate above each other label, by a margin.
 
-    A baseline that takes every candidate for true. It minimises
+    A baseline that treats every candidate as true. It minimises
 
     .. math::
 
