@@ -18,6 +18,7 @@ from pmlkit.blocks import RowBlocks
 from pmlkit.methods import block_logistic
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.block_logistic import constant_log_odds, sample_step
+from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
@@ -267,15 +268,8 @@ class CandidateLogistic(BasePML):
 
     def _fit_blocks(self, rows: RowBlocks, progress: Progress) -> LearnedBlocks:
         assert rows.Y is not None
-        engine, labelled = rows.engine, block_logistic.LabelledRows.of(rows)
-        engine.begin(
-            {
-                "method": type(self).__name__,
-                "parameters": {name: str(value) for name, value in self.get_params(deep=False).items()},
-                "shape": (rows.n_rows, rows.n_features, rows.n_labels, list(rows.sizes)),
-                "content": (labelled.content, labelled.n_candidates.tolist()),
-            }
-        )
+        engine, labelled = rows.engine, LabelledRows.of(rows)
+        engine.begin(labelled.fit_key(self, rows))
         trial: tuple[Any, Any] = (None, None)
         if "auto" in (self.normalize, self.C):
             chosen = labelled.sampled(_CHOICE_ROWS, seed=1)
