@@ -143,7 +143,8 @@ class PMLLFC(BasePML):
     (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
 
     Rows without candidates are left out: their confidences are all zero by definition, so they
-    would only pull the predictor towards zero. Sparse features stay sparse.
+    would only pull the predictor towards zero. Sparse features stay sparse. Rows may be given in blocks
+    (docs/scaling.md): up to 4,096 features and labels, without `max_rank`, `warm_start` and weights.
 
     References
     ----------
