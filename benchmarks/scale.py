@@ -4,6 +4,7 @@
     python benchmarks/scale.py memory --limit 600MB
     python benchmarks/scale.py speed --rows 2000000
     python benchmarks/scale.py linear --rows 100000 300000 1000000
+    python benchmarks/scale.py model --rows 100000 200000 400000 --labels 20 80
     python benchmarks/scale.py medium --rows 1000000 --labels 50
     python benchmarks/scale.py unlabelled --splits 5
 
@@ -27,13 +28,18 @@ from dask import delayed
 from distributed import Client, LocalCluster, wait
 from scipy import sparse
 
-from _common import load, noisy_split
-from pmlkit import ClearPML
+from _common import load, noisy_split, slope
+from _cost_model import Model, fit_cost
+from pmlkit import CandidateLogistic, ClearPML
 from pmlkit.blocks import RowBlocks
 from pmlkit.data import PMLDataset, add_noise, load_digit_strips, make_pml
 from pmlkit.metrics import average_precision
 
 WORDS = 20  # per row
+METHODS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "ClearPML": lambda args: ClearPML(n_landmarks=args.landmarks),
+    "CandidateLogistic": lambda args: CandidateLogistic(C=10.0, normalize="unit"),
+}
 REUSE_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "67108864", "MALLOC_TRIM_THRESHOLD_": "268435456"}  # see docs/scaling.md
 
 
@@ -186,16 +192,50 @@ def speed(args: argparse.Namespace) -> None:
 
 
 def linear(args: argparse.Namespace) -> None:
-    """Fit the slope of the logarithm of time against that of rows."""
-    seconds = []
+    """Fit the slope of the logarithm of time against that of rows, by the clock and by processor time."""
+    costs, peaks = [], []
     for n_rows in args.rows:
         with cluster(1) as workers, Client(workers) as client:
-            _, taken = on_dask(*lazy(text_part, n_rows, args.words, args.labels), client, n_landmarks=args.landmarks)
+            costs.append(
+                fit_cost(METHODS[args.method](args), *lazy(text_part, n_rows, args.words, args.labels), client)
+            )
             (peak,) = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()
-        seconds.append(taken)
-        print(f"  {n_rows:,} rows: {taken:.0f} s, peak of the worker {peak / 1024:,.0f} MB", flush=True)
-    slope = np.polyfit(np.log(args.rows), np.log(seconds), 1)[0]
-    print(f"linear: slope {slope:.2f} (aim: at most 1.1)")
+        peaks.append(peak / 1024)
+        print(
+            f"  {n_rows:,} rows: {costs[-1].wall:.0f} s, processor time {costs[-1].workers:.1f} s of the worker, "
+            f"{costs[-1].client:.1f} s of the client, peak of the worker {peaks[-1]:,.0f} MB", flush=True,
+        )  # fmt: skip
+    by_clock, by_processor = (slope(args.rows, [getattr(cost, name) for cost in costs]) for name in ("wall", "workers"))
+    print(f"linear: slope {by_clock:.2f} by the clock, {by_processor:.2f} by the worker's time (aim: at most 1.1)")
+
+
+def model(args: argparse.Namespace) -> None:
+    """Fit a cost model to processor times, and predict a billion rows x 1,000 labels on 100 workers."""
+    costs = []
+    with cluster(1) as workers, Client(workers) as client:
+        for n_rows in args.rows:
+            for n_labels in args.labels:
+                x, y = client.persist(lazy(text_part, n_rows, args.words, n_labels, block=args.block))
+                wait([x, y])
+                costs.append(cost := fit_cost(METHODS[args.method](args), x, y, client))
+                print(
+                    f"  {n_rows:,} x {n_labels}: workers {cost.workers:.1f} s, client {cost.client:.1f} s, scheduler "
+                    f"{cost.scheduler:.1f} s, {cost.n_passes} passes, {cost.n_tasks} tasks on {cost.n_blocks} blocks; "
+                    f"to the client {sum(cost.back) / 1e6:.1f} MB (largest {max(cost.back) / 1e6:.1f}), to each "
+                    f"worker {cost.out / 1e6:.1f} MB", flush=True,
+                )  # fmt: skip
+    found = Model.of(costs)
+    print(
+        f"model: seconds = {found.a:.1f} + {found.a_per_score:.1e} sampled scores + ({found.b:.2e} + "
+        f"{found.b_per_label:.2e} labels) rows / workers + {found.c:.1e} tasks, with "
+        f"{found.tasks_per_block:.0f} tasks per block"
+    )
+    for n_blocks in (20_000, 2_000):
+        own, rows, tasks = found.seconds(1e9, 1000, 100, n_blocks)
+        print(
+            f"  1,000,000,000 x 1,000 on 100 workers, {n_blocks:,} blocks: client {own:,.0f} s, workers {rows:,.0f} s, "
+            f"scheduler {tasks:,.0f} s"
+        )
 
 
 def medium(args: argparse.Namespace) -> None:
@@ -258,13 +298,15 @@ def main() -> None:
         (memory, None),
         (speed, 200_000),
         (linear, None),
+        (model, None),
         (medium, 100_000),
         (unlabelled, None),
     ):
         command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
         command.add_argument("--words", type=int, default=1000, help="features (default: 1000)")
-        command.add_argument("--labels", type=int, default=50, help="labels (default: 50)")
+        if function is not model:
+            command.add_argument("--labels", type=int, default=50, help="labels (default: 50)")
         if n_rows:
             command.add_argument("--rows", type=int, default=n_rows, help=f"rows (default: {n_rows:,})")
         if function is same:
@@ -281,9 +323,13 @@ def main() -> None:
                 "--times", type=int, nargs="+", default=[0, 10, 100], help="unlabelled rows per labelled"
             )
             command.add_argument("--splits", type=int, default=5)
-        if function is linear:
-            command.add_argument("--rows", type=int, nargs="+", default=[50_000, 100_000, 200_000])
+        if function in (linear, model):
+            command.add_argument("--method", choices=METHODS, default="ClearPML")
             command.add_argument("--landmarks", type=int, default=100, help="the same for all sizes (default: 100)")
+            command.add_argument("--rows", type=int, nargs="+", default=[100_000, 200_000, 400_000])
+        if function is model:
+            command.add_argument("--labels", type=int, nargs="+", default=[20, 80])
+            command.add_argument("--block", type=int, default=10_000, help="rows of a block (default: 10,000)")
     args = parser.parse_args()
     args.function(args)
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pmlkit import ClearPML, clean
 from pmlkit.blocks import RowBlocks, executor
-from pmlkit.blocks.dask_engine import ClusterError
+from pmlkit.blocks.dask_engine import ClusterError, _Task
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 
@@ -31,6 +31,19 @@ def test_states_stay_on_the_workers(dask_client):
     lazy = blocks.lazy(np.add, blocks.X, squares, width=6, dtype=float)
     assert lazy.chunks == ((20, 20, 20, 20, 10), (6,))
     assert np.allclose(lazy.compute(scheduler=dask_client), X + X**2)
+
+
+def test_values_that_are_not_kept_belong_to_the_task_that_needs_them(dask_client):
+    """Each task costs milliseconds beside its work, so a chain of functions is one task."""
+    engine = RowBlocks(da.from_array(X, chunks=(30, 6)), client=dask_client).engine
+    start = engine.map(np.add, engine.of([X[:30], X[30:60], X[60:]]), engine.of([1.0, 2.0, 3.0]))
+    squares = engine.map(np.square, engine.map(np.add, start, start, keep=False), keep=False)
+    (task,) = {type(part) for part in squares.parts}
+    leaves = _Task.of(engine, task(np.sum, [squares], {"axis": 0}), 1).leaves
+    assert [leaf.key for leaf in leaves] == [start.parts[1].key] * 2
+    expected = (2.0 * (X + np.repeat([1.0, 2.0, 3.0], 30)[:, None])) ** 2
+    np.testing.assert_allclose(engine.reduce(np.sum, squares, axis=0), expected.sum(axis=0))
+    assert engine.reduce(len, squares, only=[]) is None
 
 
 def test_sparse_chunks_and_rows_by_number(dask_client):

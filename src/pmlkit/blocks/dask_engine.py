@@ -5,7 +5,8 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from functools import reduce as fold
 from pathlib import Path
 from typing import Any
@@ -83,16 +84,12 @@ class DaskEngine(Engine):
 
     def load(self, state: State, place: int) -> Any:
         """Return the value of one block; it comes to the client."""
-        part = self._part(state, place)
         with self._one_sentence():
-            if hasattr(part, "__dask_graph__"):
-                part = self.client.compute(part)
-            return part.result() if hasattr(part, "result") else part
+            return self.client.compute(self._delayed(state, place)).result()
 
     def lazy(self, state: State) -> list[Any]:
         """Return the values of all blocks as delayed objects."""
-        delayed = optional_import("dask").delayed
-        return [delayed(self._part(state, place)) for place in range(self.n_blocks)]
+        return [self._delayed(state, place) for place in range(self.n_blocks)]
 
     def _map(self, call: Call, keep: bool) -> State:
         if keep:
@@ -103,43 +100,49 @@ class DaskEngine(Engine):
         return self._combined(self._submitted(call, places), combine)
 
     def _map_reduce(self, call: Call, combine: Callable[[Any, Any], Any]) -> tuple[State, Any]:
-        pairs = self._submitted(call, range(self.n_blocks))
-        with self._one_sentence():
-            values = [self.client.submit(_item, pair, 0, pure=False) for pair in pairs]
-            summands = [self.client.submit(_item, pair, 1, pure=False) for pair in pairs]
-        del pairs
-        return State(self, values), self._combined(summands, combine)
+        pairs = State(self, self._submitted(call, range(self.n_blocks)))
+        values, summands = (Call(_item, [pairs], {"place": place}) for place in (0, 1))
+        total = self._combined(self._submitted(summands, range(self.n_blocks)), combine)
+        # The summand would stay with the value otherwise.
+        return State(self, self._submitted(values, range(self.n_blocks))), total
 
     def _combined(self, futures: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
         """Combine neighbours on the workers until one result is left."""
         with self._one_sentence():
             while len(futures) > 1:
-                groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-                futures = [
-                    self.client.submit(_combine, combine, group, pure=False) if len(group) > 1 else group[0]
-                    for group in groups
-                ]
+                whole = len(futures) - len(futures) % _FAN_IN
+                columns = [futures[i:whole:_FAN_IN] for i in range(_FAN_IN)]
+                combined = self.client.map(partial(_combine, combine), *columns, pure=False) if whole else []
+                rest = futures[whole:]
+                if len(rest) > 1:
+                    rest = [self.client.submit(_combine, combine, *rest, pure=False)]
+                futures = [*combined, *rest]
             return futures[0].result() if futures else None
 
     def _submitted(self, call: Call, places: Sequence[int]) -> list[Any]:
         call = replace(call, shared=self._common(call.shared))
+        tasks = [_Task.of(self, call, place) for place in places]
         with self._one_sentence():
-            return list(self.client.compute([self._task(call, place) for place in places]))
+            if not any(hasattr(leaf, "__dask_graph__") for task in tasks for leaf in task.leaves):
+                # One message for all blocks; graphs of delayed objects take several times as long to make.
+                columns = zip(*(task.leaves for task in tasks), strict=True)
+                return list(self.client.map(_run, [task.steps for task in tasks], *columns, pure=False))
+            return list(self.client.compute([task.delayed() for task in tasks]))
 
-    def _task(self, call: Call, place: int) -> Any:
-        # New keys each time: Dask would not know which of two graphs a key belongs to.
-        function = optional_import("dask").delayed(call.function, pure=False, traverse=False)
-        return function(*(self._part(state, place) for state in call.states), **call.shared)
+    def _delayed(self, state: State, place: int) -> Any:
+        """Return the value of a block as a delayed object."""
+        part = self._part(state, place)
+        if isinstance(part, Call):
+            return _Task.of(self, part, place).delayed()
+        return optional_import("dask").delayed(part.value if isinstance(part, Held) else part)
 
     def _part(self, state: State, place: int) -> Any:
-        """Return the value of a block as a task takes it: a future, a delayed object, or a small value itself."""
+        """Return what there is of a block's value: a call, a held value, a future or a delayed object."""
         part = state.parts[place]
-        if not isinstance(part, Call):
-            return part.value if isinstance(part, Held) else part
-        if part.kept_later:
+        if isinstance(part, Call) and part.kept_later:
             state.parts = self._submitted(part, range(self.n_blocks))
             return state.parts[place]
-        return self._task(part, place)
+        return part
 
     def _common(self, shared: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -169,6 +172,66 @@ class DaskEngine(Engine):
             ) from error
 
 
+@dataclass(frozen=True)
+class _Leaf:
+    """A value that Dask brings to a task: its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A function and its arguments: leaves, other steps, or values themselves."""
+
+    function: Callable[..., Any]
+    arguments: list[Any]
+    shared: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A call with all calls that it needs, as a single task: each task costs milliseconds beside its work."""
+
+    steps: _Step
+    leaves: list[Any]
+
+    @classmethod
+    def of(cls, engine: DaskEngine, call: Call, place: int) -> "_Task":
+        leaves: list[Any] = []
+
+        def leaf(value: Any) -> _Leaf:
+            leaves.append(value)
+            return _Leaf(len(leaves) - 1)
+
+        def step(call: Call) -> _Step:
+            arguments = []
+            for state in call.states:
+                part = engine._part(state, place)
+                is_here = isinstance(part, Call | Held)
+                arguments.append(leaf(part) if not is_here else step(part) if isinstance(part, Call) else part.value)
+            shared = {name: leaf(value) if hasattr(value, "key") else value for name, value in call.shared.items()}
+            return _Step(call.function, arguments, shared)
+
+        return cls(step(call), leaves)
+
+    def delayed(self) -> Any:
+        """Return the task as a delayed object."""
+        # New keys each time: Dask would not know which of two graphs a key belongs to.
+        return optional_import("dask").delayed(_run, pure=False, traverse=False)(self.steps, *self.leaves)
+
+
+def _run(steps: _Step, *leaves: Any) -> Any:
+    """Run the steps of a task."""
+
+    def value(part: Any) -> Any:
+        if isinstance(part, _Leaf):
+            return leaves[part.number]
+        return _run(part, *leaves) if isinstance(part, _Step) else part
+
+    shared = {name: value(part) for name, part in steps.shared.items()}
+    return steps.function(*(value(part) for part in steps.arguments), **shared)
+
+
 def _size(value: Any) -> int:
     try:
         return n_bytes(value)
@@ -184,5 +247,5 @@ def _item(pair: tuple[Any, Any], place: int) -> Any:
     return pair[place]
 
 
-def _combine(combine: Callable[[Any, Any], Any], values: list[Any]) -> Any:
+def _combine(combine: Callable[[Any, Any], Any], *values: Any) -> Any:
     return fold(combine, values)

@@ -18,7 +18,7 @@ from pmlkit._validation import frame_names
 from pmlkit.blocks.engine import Engine, Held, LocalEngine, State, current_client
 from pmlkit.exceptions import DataError
 
-__all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "n_bytes_of"]
+__all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "n_bytes_of", "take_rows"]
 
 logger = logging.getLogger(__name__)
 
@@ -231,15 +231,7 @@ class RowBlocks:
 
     def take_rows(self, state: State, rows: Any) -> Any:
         """Return some rows of arrays in blocks, by their numbers among all rows in ascending order."""
-        rows = np.asarray(rows)
-        bounds = np.cumsum([0, *self.sizes])
-        only = [
-            place for place in range(len(self.sizes)) if ((rows >= bounds[place]) & (rows < bounds[place + 1])).any()
-        ]
-        parts = self.engine.reduce(_some_rows, state, self.first_rows, only=only, rows=rows)
-        if len(parts) == 1:
-            return parts[0]
-        return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)
+        return take_rows(self.engine, state, self.sizes, rows)
 
     def lazy(self, function: Callable[..., Any], *states: State, width: int | None, dtype: Any, **shared: Any) -> Any:
         """Return an array that is computed block by block when it is asked for.
@@ -273,6 +265,17 @@ class RowBlocks:
             for part, size in zip(self.engine.lazy(state), self.sizes, strict=True)
         ]
         return da.concatenate(parts, axis=0)
+
+
+def take_rows(engine: Engine, state: State, sizes: Sequence[int], rows: Any) -> Any:
+    """Return some rows of arrays in blocks of these sizes, by their numbers among all rows in ascending order."""
+    rows = np.asarray(rows)
+    bounds = np.cumsum([0, *sizes])
+    only = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
+    parts = engine.reduce(_some_rows, state, engine.of(bounds[:-1].tolist()), only=only, rows=rows)
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _n_cells(block: CSR) -> int:

@@ -7,13 +7,18 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.blocks import RowBlocks
+from pmlkit.methods import block_logistic
+from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
+from pmlkit.methods.block_logistic import constant_log_odds, sample_step
+from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
@@ -26,14 +31,12 @@ _C_STEP, _C_LIMIT = 10.0, 1e5
 _CHOICE_ROWS, _CHOICE_LABELS, _CHOICE_TESTS = 2000, 40, 500  # rows, labels and held-out rows that decide
 
 
-def _fit_label(X: Features, target: BoolArray, C: float, max_iter: int, tol: float = 1e-6) -> tuple[FloatArray, int]:
+def _fit_label(X: Features, target: BoolArray, C: float, max_iter: int, tol: float = 1e-8) -> tuple[FloatArray, int]:
     """Return the coefficients of one label, the intercept last, and the number of iterations."""
     n_present = int(target.sum())
     coef = np.zeros(X.shape[1] + 1)
     if n_present in (0, len(target)):
-        # Nothing to tell apart: a constant near the label's share, half a row short of certainty.
-        share = (n_present + 0.5) / (len(target) + 1)
-        coef[-1] = np.log(share / (1 - share))
+        coef[-1] = constant_log_odds(n_present, len(target))  # nothing to tell apart
         return coef, 1
     model = LogisticRegression(solver="liblinear", C=C, tol=tol, max_iter=max_iter).fit(X, target)
     coef[:-1], coef[-1] = model.coef_[0], model.intercept_[0]
@@ -84,11 +87,18 @@ def choose_regression(
     >>> choose_regression(strips.X, strips.Y)
     ('unit', 10.0)
     """
-    if normalize != "auto" and C != "auto":
-        return normalize, C
-    if X.shape[0] > _CHOICE_ROWS:
+    if X.shape[0] > _CHOICE_ROWS and "auto" in (normalize, C):
         chosen = content_folds(X, -(-X.shape[0] // _CHOICE_ROWS), seed=1) == 0
         X, Y = X[chosen], Y[chosen]
+    return _choose(X, Y, normalize, C, n_jobs)
+
+
+def _choose(
+    X: Features, Y: CSR, normalize: Normalize | Literal["auto"], C: float | Literal["auto"], n_jobs: int | None
+) -> tuple[Normalize, float]:
+    """Choose by a sample of the rows."""
+    if normalize != "auto" and C != "auto":
+        return normalize, C
     fold = content_folds(X, 3, seed=2)
     n_tests = min(max(-(-3 * _CHOICE_TESTS // X.shape[0]), 1), 3)
     tests = [fold == k for k in range(n_tests) if 0 < np.count_nonzero(fold == k) < len(fold)]
@@ -181,7 +191,10 @@ class CandidateLogistic(BasePML):
     -----
     Rows without candidates are left out. Scores are probabilities of being a *candidate*. The choice of scaling and C
     sees the candidates of all rows, those of a fold included: two numbers chosen from some eight settings, by thousands
-    of cells. Everything else that enters an out-of-fold score is learned without the row.
+    of cells. Everything else that enters an out-of-fold score is learned without the row. With more than 50,000 rows
+    (fewer with more than 800 labels) the threshold is chosen on every k-th row.
+
+    Rows in blocks have the same optimum and the same folds, found by passes over the blocks instead of liblinear.
 
     Examples
     --------
@@ -195,6 +208,7 @@ class CandidateLogistic(BasePML):
 
     _cross_fits: ClassVar[bool] = True
     _scores_are_probabilities: ClassVar[bool] = True
+    _fits_blocks: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -245,8 +259,51 @@ class CandidateLogistic(BasePML):
         progress.step("all rows")
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
         scores = expit(held_out_scores)
-        row = row_of_cells(Y)
-        return Learned(confidence=scores[row, Y.indices], scores=scores, n_iter=n_iter)
+        confidence = scores[row_of_cells(Y), Y.indices]
+        step, sample = sample_step(*Y.shape), None
+        if step > 1:
+            table = sparse.csr_array((confidence, Y.indices, Y.indptr), shape=Y.shape)
+            sample = scores[::step], Y[::step], table[::step].data
+        return Learned(confidence=confidence, scores=scores, n_iter=n_iter, sample=sample)
+
+    def _fit_blocks(self, rows: RowBlocks, progress: Progress) -> LearnedBlocks:
+        assert rows.Y is not None
+        engine, labelled = rows.engine, LabelledRows.of(rows)
+        engine.begin(labelled.fit_key(self, rows))
+        trial: tuple[Any, Any] = (None, None)
+        if "auto" in (self.normalize, self.C):
+            chosen = labelled.sampled(_CHOICE_ROWS, seed=1)
+            trial = labelled.take(labelled.X, chosen), labelled.take(labelled.Y, chosen)
+        self.normalize_, self.C_ = _choose(*trial, self.normalize, self.C, self.n_jobs)
+        fold = labelled.folds(self.n_folds)
+        self._scale = labelled.column_scale() if self.normalize_ == "standard" else None
+        X = labelled.scaled(self.normalize_, self._scale)
+        steps = [0]
+
+        def on_progress(share: float) -> None:
+            while steps[0] < int(share * (self.n_folds + 1)):
+                progress.step("labels")
+                steps[0] += 1
+
+        options: dict[str, Any] = {"n_folds": self.n_folds, "C": self.C_, "max_iter": self.max_iter}
+        coef, without, n_iter = block_logistic.fit_regressions(labelled, X, fold, on_progress=on_progress, **options)
+        self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
+        shared = engine.share(without)
+        confidence = engine.map(block_logistic.held_out_confidence, X, labelled.Y, fold, coef=shared)
+        step = block_logistic.sample_step(labelled.n_rows, rows.n_labels)
+        parts = engine.reduce(
+            block_logistic.rule_sample,
+            *(X, labelled.Y, fold, confidence, labelled.first_rows),
+            coef=shared,
+            step=step,
+        )
+        scores, candidates, values = zip(*parts, strict=True)
+        return LearnedBlocks(
+            confidence=confidence,
+            scores=engine.map(block_logistic.scores_of_all_rows, X, fold, rows.Y, coef=shared, keep=False),
+            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
+            n_iter=n_iter,
+        )
 
     def _fit_labels(self, parallel: Parallel, X: Features, columns: Any) -> tuple[FloatArray, int]:
         fitted = parallel(

@@ -1,11 +1,14 @@
-"""Cross-validation folds by the content of the rows, independent of their order."""
+"""Cross-validation folds by the content of the rows, independent of their order and of their blocks."""
 
 import numpy as np
 
 from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, IntArray
 
-__all__ = ["content_folds"]
+__all__ = ["RANKED_ROWS", "content_folds", "folds_by_remainder", "folds_of_hashes", "row_hashes"]
+
+RANKED_ROWS = 2**20
+"""Rows up to which folds are of equal size. Beyond, the hash alone decides, so that no list of all rows is needed."""
 
 
 def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
@@ -14,12 +17,29 @@ def content_folds(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
     Identical rows always share a fold, so no row is scored by a model that was fitted on a duplicate of it;
     reordering the rows reorders the folds with them; sparse and dense rows agree.
 
-    Folds are as equal in size as the duplicates allow; another seed gives other folds. With fewer distinct rows than
-    folds, only as many folds as there are distinct rows are used.
+    Another seed gives other folds. They are as equal in size as the duplicates allow up to `RANKED_ROWS` rows, and as
+    equal as chance beyond. With fewer distinct rows than folds, only as many folds as there are distinct rows are used.
     """
+    if X.shape[0] > RANKED_ROWS:
+        return folds_by_remainder(X, n_folds, seed=seed)
+    return folds_of_hashes(*row_hashes(X, seed=seed), n_folds)
+
+
+def row_hashes(X: Features, *, seed: int = 0) -> tuple[IntArray, IntArray]:
+    """Return the hashes of the rows in double and in single precision."""
+    exact, rounded = (row_hash(X, seed=seed, precision=precision) for precision in (np.float64, np.float32))
+    return exact, rounded
+
+
+def folds_by_remainder(X: Features, n_folds: int, *, seed: int = 0) -> IntArray:
+    """Assign rows to folds by their own hash alone, in single precision."""
+    return (row_hash(X, seed=seed, precision=np.float32) % np.uint64(n_folds)).astype(np.int64)
+
+
+def folds_of_hashes(exact: IntArray, rounded: IntArray, n_folds: int) -> IntArray:
+    """Assign rows to folds of equal size by the hashes of all rows."""
     # In single precision, so that a row gets the same fold in float64 and float32; in double precision where
     # single precision would make different rows identical.
-    exact, rounded = (row_hash(X, seed=seed, precision=precision) for precision in (np.float64, np.float32))
     hashes = rounded if len(np.unique(rounded)) == len(np.unique(exact)) else exact
     keys, group_of, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     # Groups of identical rows first, largest group first, each into the smallest fold; then the single rows in turn.

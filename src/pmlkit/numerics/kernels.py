@@ -70,10 +70,19 @@ def nystrom_features(
     """
     possible = np.flatnonzero(weight > 0)
     landmarks = X[np.sort(rng.choice(possible, min(n_features, len(possible)), replace=False))]
+    return landmark_features(X, landmarks, landmark_weights(landmarks, width), width)
+
+
+def landmark_weights(landmarks: Features, width: float) -> FloatArray:
+    """Return what makes features of kernel rows with landmarks: ``V e^-1/2``."""
     eigenvalues, vectors = linalg.eigh(gaussian_block(landmarks, landmarks, width), check_finite=False)
     # Directions below single precision would only add noise.
     kept = eigenvalues > 1e-6 * eigenvalues[-1]
-    whiten = (vectors[:, kept] / np.sqrt(eigenvalues[kept])).astype(np.float32)
+    return np.asarray((vectors[:, kept] / np.sqrt(eigenvalues[kept])).astype(np.float32))
+
+
+def landmark_features(X: Features, landmarks: Features, whiten: FloatArray, width: float) -> FloatArray:
+    """Return the features of rows, by landmarks and their weights."""
     features = np.empty((X.shape[0], whiten.shape[1]), dtype=np.float32)
     dense_landmarks = as_dense(landmarks)
     norms = _squared_norms(landmarks)

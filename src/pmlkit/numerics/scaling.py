@@ -27,6 +27,27 @@ def column_moments(X: Features, *, sample_weight: FloatArray | None = None) -> t
     return mean, np.average(np.square(squares, out=squares), axis=0, weights=sample_weight)
 
 
+def merge_moments(
+    first: tuple[int, FloatArray, FloatArray], second: tuple[int, FloatArray, FloatArray]
+) -> tuple[int, FloatArray, FloatArray]:
+    """Return the number, the mean and the variance of two groups of rows together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.numerics.scaling import merge_moments
+    >>> n, mean, variance = merge_moments((1, np.array([0.0]), np.array([0.0])), (3, np.array([4.0]), np.array([0.0])))
+    >>> n, mean.tolist(), variance.tolist()
+    (4, [3.0], [3.0])
+    """
+    if not (first[0] and second[0]):
+        return first if first[0] else second
+    n = first[0] + second[0]
+    one, other = first[0] / n, second[0] / n
+    shift = second[1] - first[1]
+    return n, first[1] + other * shift, one * first[2] + other * second[2] + one * other * shift**2
+
+
 def scale_of_moments(mean: FloatArray, variance: FloatArray, n_rows: int) -> FloatArray:
     """Return standard deviations, with 1 for constant columns."""
     # A constant column has a variance of rounding noise: dividing by it would amplify that noise.

@@ -352,6 +352,9 @@ def rescaling_shift(engine: Engine, values: State, wanted: float) -> float:
         low, high = (shift, high) if total < goal else (low, shift)
         mean = min(max(total / count, 1e-300), 1.0 - 1e-16)
         change = (logit(goal / count) - logit(mean)) * mean * (1.0 - mean) * count / max(slope, 1e-300)
+        # Before the interval is looked at: at the root, rounding may point out of it, and each value costs a pass.
+        if abs(change) < 1e-11 * max(1.0, abs(shift)):
+            break
         following = shift + change
         if not low < following < high:
             following = (low + high) / 2.0

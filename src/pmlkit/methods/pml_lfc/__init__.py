@@ -4,7 +4,8 @@
 - ``solver``: Algorithm 1, which alternates the two steps below;
 - ``predictor_step``: the predictor for given confidences, least squares with a nuclear norm, on a ``basis``;
 - ``confidence_step``: the confidences for a given predictor;
-- ``similarity``: products with the similarity of rows, which the confidence step needs.
+- ``similarity``: products with the similarity of rows, which the confidence step needs;
+- ``block_steps``, ``block_similarity``: the same for rows in blocks.
 """
 
 from pmlkit.methods.pml_lfc.estimator import PMLLFC

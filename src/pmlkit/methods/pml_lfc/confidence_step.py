@@ -22,7 +22,7 @@ from pmlkit.numerics.prox import project_rows_to_simplex
 
 __all__ = ["ConfidenceProblem", "ConfidenceState", "Fitted", "multiplicative_step", "projected_step"]
 
-_TINY = 1e-12
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def multiplicative_step(problem: ConfidenceProblem, state: ConfidenceState, fitt
     """
     before = problem.value(state, fitted)
     increase, decrease = problem.gradient_parts(state, fitted)
-    log_ratio = np.log((increase + _TINY**2) / (decrease + _TINY))
+    log_ratio = np.log((increase + TINY**2) / (decrease + TINY))
     power = 0.5
     while power > 1e-6:
         new = problem.state(state.confidence * np.exp(power * log_ratio))

@@ -7,20 +7,25 @@ from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
+from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._random import generator
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.blocks import RowBlocks, State
+from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
+from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
+from pmlkit.methods.pml_lfc.block_similarity import block_similarity
+from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, linear_sample, linear_scores
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
-from pmlkit.methods.pml_lfc.solver import Prepared, coefficients_of, mean_confidence, refined, solve
+from pmlkit.methods.pml_lfc.solver import Prepared, alternate, coefficients_of, mean_confidence, refined, solve
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.kernels import mean_distance
+from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
 __all__ = ["PMLLFC"]
@@ -140,7 +145,8 @@ class PMLLFC(BasePML):
     (docs/methods/pml-lfc.md). :meth:`as_printed` is the method as the paper prints it.
 
     Rows without candidates are left out: their confidences are all zero by definition, so they
-    would only pull the predictor towards zero. Sparse features stay sparse.
+    would only pull the predictor towards zero. Sparse features stay sparse. Rows may be given in blocks
+    (docs/scaling.md): up to 4,096 features and labels, without `max_rank`, `warm_start` and weights.
 
     References
     ----------
@@ -158,6 +164,7 @@ class PMLLFC(BasePML):
     """
 
     _one_label_as_two: ClassVar[bool] = True
+    _fits_blocks: ClassVar[bool] = True
     _many_small_products: ClassVar[bool] = False  # `_fit` limits the threads of its parts itself.
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -271,6 +278,67 @@ class PMLLFC(BasePML):
         with one_blas_thread():
             return self._solve(data, start, progress)
 
+    def _fit_blocks(self, rows: RowBlocks, progress: Progress) -> LearnedBlocks:
+        if self.warm_start or not (self.max_rank is None or self.max_rank == "auto"):
+            raise ValueError("PMLLFC has no warm_start and no max_rank for data in blocks: leave them out.")
+        if rows.n_features > LARGEST_DIAGONALISED or rows.n_labels > MANY_LABELS:
+            raise ValueError(
+                f"PMLLFC learns from blocks of up to {LARGEST_DIAGONALISED:,} features and {MANY_LABELS:,} labels, got "
+                f"{rows.n_features:,} and {rows.n_labels:,}: select features, or compute X and y first."
+            )
+        labelled = LabelledRows.of(rows)
+        rows.engine.begin(labelled.fit_key(self, rows))
+        rng = generator(self.random_state)
+        self._scale = labelled.column_scale() if self.normalize == "standard" else None
+        X = labelled.scaled(self.normalize, self._scale)
+        basis = block_basis(labelled, X, rows.n_features, center=self.fit_intercept)
+        width = self._width_of_blocks(labelled, X, rng)
+        similarity = block_similarity(
+            labelled, X, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
+        )
+        beta = self.beta if self.beta_scale == "paper" else self.beta / max(labelled.n_rows - 1.0, 1.0)
+        weights: dict[str, Any] = {"beta": beta, "row_sum_weight": self.row_sum_weight, "row_sum": self.row_sum}
+        steps = BlockSteps(labelled, X, basis, similarity, intercept=self.fit_intercept, **weights)
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "w_tol": self.w_tol}
+        with one_blas_thread():
+            solution = alternate(
+                steps,
+                basis[0],
+                alpha=self._alpha_of(basis[0].norm2),
+                joint=self.joint,
+                stop=progress.step,
+                **options,
+            )
+        coef, intercept = steps.coefficients(solution.low_rank, solution.state)
+        self.coef_, self.intercept_ = coef.T, intercept
+        self.coef_factors_: tuple[FloatArray, FloatArray] | None = None
+        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
+        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
+        confidence = steps.confidence(solution.state)
+        n_sampled = min(labelled.n_rows, max(1, _THRESHOLD_CELLS // rows.n_labels))
+        sampled = np.linspace(0, labelled.n_rows - 1, n_sampled).astype(np.intp)
+        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
+        parts = rows.engine.reduce(
+            linear_sample, X, labelled.Y, confidence, labelled.first_rows, rows=sampled, **linear
+        )
+        scores, candidates, values = zip(*parts, strict=True)
+        return LearnedBlocks(
+            confidence=confidence,
+            scores=rows.engine.map(linear_scores, X, keep=False, **linear),
+            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
+            objective=solution.objective,
+            n_iter=solution.n_iter,
+        )
+
+    def _width_of_blocks(self, rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        chosen = np.arange(rows.n_rows)
+        if rows.n_rows > EXACT_DISTANCE_ROWS:
+            chosen = np.sort(rng.choice(rows.n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
+        some = rows.take(X, chosen)
+        return self._width_of(mean_distance(some, np.ones(some.shape[0]), rng), rows.n_rows)
+
     def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
         total = data.weight.sum()
         beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
@@ -295,7 +363,7 @@ class PMLLFC(BasePML):
         if data.factored is not None:
             left, right = low_rank_factors(data.basis, solution.low_rank)
             self.coef_factors_ = right.T, left.T
-            self.intercept_: FloatArray = mean_confidence(data, solution.state) - (data.basis.mean @ left) @ right
+            self.intercept_ = mean_confidence(data, solution.state) - (data.basis.mean @ left) @ right
         else:
             coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
             self.coef_ = coefficients.T
@@ -367,11 +435,13 @@ class PMLLFC(BasePML):
     def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        width = mean_distance(X, weight, rng)
-        if width == 0.0:
+        return self._width_of(mean_distance(X, weight, rng), float(weight.sum()))
+
+    def _width_of(self, distance: float, n_rows: float) -> float:
+        if distance == 0.0:
             logger.info("All rows have the same features: they are all equally similar.")
             return 1.0
-        return width * float(weight.sum()) if self.bandwidth == "paper" else width
+        return distance * n_rows if self.bandwidth == "paper" else distance
 
     def _scores(self, X: Features) -> FloatArray:
         return self._linear(scaled(X, self.normalize, self._scale))

@@ -24,7 +24,7 @@ from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.numerics.kernels import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
-__all__ = ["Compare", "KernelApprox", "RowSimilarity", "row_similarity"]
+__all__ = ["Compare", "KernelApprox", "RowSimilarity", "mapped_labels", "row_similarity", "told"]
 
 logger = logging.getLogger(__name__)
 
@@ -96,19 +96,10 @@ def row_similarity(
     if compare == "labels":
         return _by_labels(Y, weight)
     sizes = np.bincount(Y.indices, minlength=Y.shape[1])
-    cells = int((sizes.astype(np.int64) ** 2).sum())
-    mapped = np.zeros(Y.shape[1], dtype=bool)
-    if approx == "features" or (approx == "auto" and cells > EXACT_CELLS):
-        mapped = sizes > (4 * N_FEATURES if approx == "auto" else 0)
-    reason = f"exact products need {cells:,} kernel cells; up to {EXACT_CELLS:,} are computed exactly."
-    if approx != "auto":
-        reason = f'kernel_approx="{approx}" was asked for.'
-    n_mapped = int(mapped.sum())
-    chosen = "exact" if not n_mapped else "features" if n_mapped == (sizes > 0).sum() else "mixed"
-    logger.info("Row similarity: %s (%d of %d labels mapped): %s", chosen, n_mapped, len(sizes), reason)
-
+    mapped = mapped_labels(sizes, approx)
+    chosen, reason = told(sizes, mapped, approx)
     exact_times, squares = _exact(X, Y, weight, compare, width, ~mapped & (sizes > 0))
-    if not n_mapped:
+    if not mapped.any():
         if compare == "features":
             squares = _all_squares(X, weight, width)
         return RowSimilarity(exact_times, squares, chosen, reason)
@@ -117,7 +108,27 @@ def row_similarity(
     return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen, reason)
 
 
-def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
+def mapped_labels(sizes: IntArray, approx: KernelApprox) -> BoolArray:
+    """Return the labels, by their numbers of rows, whose products use the feature map."""
+    cells = int((sizes.astype(np.int64) ** 2).sum())
+    if approx == "features" or (approx == "auto" and cells > EXACT_CELLS):
+        return np.asarray(sizes > (4 * N_FEATURES if approx == "auto" else 0))
+    return np.zeros(len(sizes), dtype=bool)
+
+
+def told(sizes: IntArray, mapped: BoolArray, approx: KernelApprox) -> tuple[str, str]:
+    """Return what was chosen, and why in a sentence."""
+    cells = int((sizes.astype(np.int64) ** 2).sum())
+    reason = f"exact products need {cells:,} kernel cells; up to {EXACT_CELLS:,} are computed exactly."
+    if approx != "auto":
+        reason = f'kernel_approx="{approx}" was asked for.'
+    n_mapped = int(mapped.sum())
+    chosen = "exact" if not n_mapped else "features" if n_mapped == (sizes > 0).sum() else "mixed"
+    logger.info("Row similarity: %s (%d of %d labels mapped): %s", chosen, n_mapped, len(sizes), reason)
+    return chosen, reason
+
+
+def rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
     """Return, label after label, the cells and their rows, and where each label begins."""
     order = np.argsort(Y.indices, kind="stable")
     rows = row_of_cells(Y)[order]
@@ -125,7 +136,7 @@ def _rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
     return order, rows, begin
 
 
-def _unit_labels(Y: CSR) -> CSR:
+def unit_labels(Y: CSR) -> CSR:
     """Return the candidates with rows of unit length: their products are cosines."""
     root = 1.0 / np.sqrt(np.diff(Y.indptr))
     return sparse.csr_array((np.repeat(root, np.diff(Y.indptr)), Y.indices, Y.indptr), shape=Y.shape)
@@ -133,7 +144,7 @@ def _unit_labels(Y: CSR) -> CSR:
 
 def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
     """C = ŶŶ' exactly, through the q x q matrix Ŷ'P."""
-    unit = _unit_labels(Y)
+    unit = unit_labels(Y)
     cell_weight = np.repeat(weight, np.diff(Y.indptr))
 
     pairs = LabelPairs(Y) if Y.shape[1] > MANY_LABELS else None
@@ -153,7 +164,7 @@ def _exact(
     X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray
 ) -> tuple[Callable[[FloatArray], FloatArray], float]:
     """Use one kernel block per label, kept up to `EXACT_CELLS` cells in total and recomputed each time beyond."""
-    order, rows, begin = _rows_by_label(Y)
+    order, rows, begin = rows_by_label(Y)
     root = 1.0 / np.sqrt(np.diff(Y.indptr))
     squares = 0.0
     kept: dict[int, FloatArray] = {}
@@ -210,7 +221,7 @@ def _mapped(
     weight: FloatArray,
     compare: Compare,
     width: float,
-    labels: FloatArray,
+    labels: BoolArray,
     rng: np.random.Generator,
 ) -> Callable[[FloatArray], FloatArray]:
     r"""S ≈ ΦΦ': linear in the number of rows.
@@ -301,7 +312,7 @@ def _shared_label_product(features: FloatArray, Y: CSR) -> Callable[[CSR, IntArr
 
 def _label_after_label(features: FloatArray, Y: CSR, columns: IntArray) -> Callable[[FloatArray], FloatArray]:
     """Return the same product for many labels: sums are kept for one label and the labels that it meets at a time."""
-    order, rows, begin = _rows_by_label(Y)
+    order, rows, begin = rows_by_label(Y)
     met: list[tuple[CSR, IntArray, IntArray]] = []
     for k in columns.tolist():
         cells = order[begin[k] : begin[k + 1]]
@@ -359,11 +370,16 @@ def _sampled_squares(
     """Estimate the sum of squares from the pairs among a thousand rows."""
     n_samples = X.shape[0]
     chosen = np.sort(rng.choice(n_samples, min(1000, n_samples), replace=False))
-    block = gaussian_block(X[chosen], X[chosen], width)
+    return squares_of_sample(X[chosen], Y[chosen], weight[chosen], compare, width, n_samples)
+
+
+def squares_of_sample(X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, n_samples: int) -> float:
+    """Return the sum of squares over all pairs of rows, by the pairs of some rows."""
+    block = gaussian_block(X, X, width)
     if compare == "both":
-        unit = _unit_labels(Y[chosen])
+        unit = unit_labels(Y)
         block *= (unit @ unit.T).toarray()
     np.fill_diagonal(block, 0.0)
-    sampled = float(weight[chosen] @ block**2 @ weight[chosen])
-    pairs = len(chosen) * (len(chosen) - 1)
+    sampled = float(weight @ block**2 @ weight)
+    pairs = X.shape[0] * (X.shape[0] - 1)
     return sampled * n_samples * (n_samples - 1) / pairs if pairs else 0.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +21,17 @@ from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.numerics.products import cells_of_product, cells_of_thin_product
 
-__all__ = ["Prepared", "Solution", "coefficients_of", "mean_confidence", "refined", "solve", "target_norm2"]
+__all__ = [
+    "Prepared",
+    "Solution",
+    "Steps",
+    "alternate",
+    "coefficients_of",
+    "mean_confidence",
+    "refined",
+    "solve",
+    "target_norm2",
+]
 
 _REFINEMENTS = 2
 
@@ -61,7 +72,7 @@ class Solution:
     """Predictor, confidences and the trace of the objective."""
 
     low_rank: LowRankFit
-    state: ConfidenceState
+    state: Any
     objective: FloatArray
     n_iter: int
 
@@ -95,33 +106,88 @@ def solve(
     problem = ConfidenceProblem(
         data.Y, data.weight, data.similarity, beta, row_sum_weight if row_sum == "penalty" else 0.0
     )
-    state = problem.state(problem.uniform() if start is None else start[1])
-    step = 1.0
+    steps = _InMemory(data, problem, row_sum, None if start is None else start[1])
+    options: dict[str, Any] = {"alpha": alpha, "joint": joint, "max_iter": max_iter, "tol": tol, "w_tol": w_tol}
+    return alternate(steps, data.basis, start=None if start is None else start[0], stop=stop, **options)
 
-    def improve(state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
-        nonlocal step
-        if row_sum == "penalty":
-            return multiplicative_step(problem, state, fitted)
-        state, step = projected_step(problem, state, fitted, 2.0 * step)
+
+class Steps(Protocol):
+    """The steps of the alternation, for rows in memory and in blocks; states and fitted values are their own."""
+
+    def start(self) -> Any:
+        """Return the state of the first confidences."""
+
+    def improve(self, state: Any, fitted: Any) -> Any:
+        """Return the state after a step of the confidences."""
+
+    def value(self, state: Any, fitted: Any) -> float:
+        """Return the objective without the nuclear norm."""
+
+    def target(self, state: Any) -> tuple[FloatArray, float]:
+        """Return the confidences, projected on the basis, and the squared norm of what the linear part fits."""
+
+    def fitted(self, low_rank: LowRankFit, state: Any) -> Any:
+        """Return the predictions for the training rows."""
+
+
+class _InMemory:
+    """The steps for rows in memory."""
+
+    def __init__(self, data: Prepared, problem: ConfidenceProblem, row_sum: str, confidence: FloatArray | None) -> None:
+        self.data, self.problem, self.row_sum, self.confidence = data, problem, row_sum, confidence
+        self.step = 1.0
+
+    def start(self) -> ConfidenceState:
+        return self.problem.state(self.problem.uniform() if self.confidence is None else self.confidence)
+
+    def improve(self, state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
+        if self.row_sum == "penalty":
+            return multiplicative_step(self.problem, state, fitted)
+        state, self.step = projected_step(self.problem, state, fitted, 2.0 * self.step)
         return state
 
-    def predictor(state: ConfidenceState, start: LowRankFit | None, tol: float) -> LowRankFit:
-        target = data.basis.project(problem.matrix(state.confidence))
-        return fit_low_rank(data.basis, target, target_norm2(data, state), alpha, start=start, tol=tol)
+    def value(self, state: ConfidenceState, fitted: Fitted | None) -> float:
+        return self.problem.value(state, fitted)
+
+    def target(self, state: ConfidenceState) -> tuple[FloatArray, float]:
+        projected = self.data.basis.project(self.problem.matrix(state.confidence))
+        return projected, target_norm2(self.data, state)
+
+    def fitted(self, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
+        return _fitted(self.data, low_rank, state)
+
+
+def alternate(
+    steps: Steps,
+    basis: Basis,
+    *,
+    alpha: float,
+    joint: bool,
+    max_iter: int,
+    tol: float,
+    w_tol: float,
+    stop: Callable[[], bool],
+    start: LowRankFit | None = None,
+) -> Solution:
+    """Alternate the steps; see `solve`."""
+    state = steps.start()
+
+    def predictor(state: Any, start: LowRankFit | None, tol: float) -> LowRankFit:
+        return fit_low_rank(basis, *steps.target(state), alpha, start=start, tol=tol)
 
     if not joint:
-        return _solve_apart(improve, problem, state, predictor, max_iter, tol, w_tol, stop)
-    low_rank = predictor(state, None if start is None else start[0], _rough(w_tol, 1.0))
-    fitted = _fitted(data, low_rank, state)
-    trace = [problem.value(state, fitted) + alpha * low_rank.nuclear_norm]
+        return _solve_apart(steps, state, predictor, max_iter, tol, w_tol, stop)
+    low_rank = predictor(state, start, _rough(w_tol, 1.0))
+    fitted = steps.fitted(low_rank, state)
+    trace = [steps.value(state, fitted) + alpha * low_rank.nuclear_norm]
     for n_iter in range(1, max_iter + 1):
-        state = improve(state, fitted)
-        after_confidences = problem.value(state, fitted) + alpha * low_rank.nuclear_norm
+        state = steps.improve(state, fitted)
+        after_confidences = steps.value(state, fitted) + alpha * low_rank.nuclear_norm
         change = abs(trace[-1] - after_confidences) / max(abs(trace[-1]), np.finfo(float).tiny)
         last = stop() or n_iter == max_iter or change <= tol
         refitted = predictor(state, low_rank, w_tol if last else _rough(w_tol, change))
-        new_fitted = _fitted(data, refitted, state)
-        after_predictor = problem.value(state, new_fitted) + alpha * refitted.nuclear_norm
+        new_fitted = steps.fitted(refitted, state)
+        after_predictor = steps.value(state, new_fitted) + alpha * refitted.nuclear_norm
         if after_predictor <= after_confidences:
             low_rank, fitted = refitted, new_fitted
         trace += [after_confidences, min(after_predictor, after_confidences)]
@@ -151,20 +217,19 @@ def refined(data: Prepared, solution: Solution, *, alpha: float, w_tol: float) -
 
 
 def _solve_apart(
-    improve: Callable[[ConfidenceState, Fitted | None], ConfidenceState],
-    problem: ConfidenceProblem,
-    state: ConfidenceState,
-    predictor: Callable[[ConfidenceState, LowRankFit | None, float], LowRankFit],
+    steps: Steps,
+    state: Any,
+    predictor: Callable[[Any, LowRankFit | None, float], LowRankFit],
     max_iter: int,
     tol: float,
     w_tol: float,
     stop: Callable[[], bool],
 ) -> Solution:
     """Run the ablation nJ: first the confidences without a predictor, then the predictor."""
-    trace = [problem.value(state, None)]
+    trace = [steps.value(state, None)]
     while len(trace) <= max_iter:
-        state = improve(state, None)
-        trace.append(problem.value(state, None))
+        state = steps.improve(state, None)
+        trace.append(steps.value(state, None))
         if stop() or abs(trace[-2] - trace[-1]) <= tol * abs(trace[-2]):
             break
     return Solution(predictor(state, None, w_tol), state, np.asarray(trace), len(trace) - 1)

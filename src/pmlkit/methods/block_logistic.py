@@ -1,0 +1,221 @@
+"""One-vs-rest logistic regressions, cross-fitted, on rows in blocks.
+
+All labels and all folds are fitted together by passes over the blocks (`pmlkit.methods.newton_of_sample`). A pass sends
+the coefficients to the blocks and gets losses and gradients back: features x labels x (folds + 1) numbers each way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from pmlkit._arrays import row_of_cells
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.blocks import State
+from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.methods.newton_of_sample import SampleHessian, loss_and_gradient, minimise
+
+__all__ = ["constant_log_odds", "fit_regressions", "held_out_scores", "rule_sample", "sample_step"]
+
+_SAMPLE_ROWS, _SAMPLE_CELLS = 10_000, 2**24  # whose Hessian is used: rows, and cells of dense rows
+_NEAR = 1e-2  # squared distance to the sample's optimum from which all rows go on
+_COEFFICIENTS, _REGRESSIONS = 2**21, 512  # that are fitted together, at the most
+_RULE_ROWS, _RULE_SCORES = 50_000, 40_000_000  # on which the threshold is chosen
+
+
+def sample_step(n_rows: int, n_labels: int) -> int:
+    """Return k, where every k-th row is enough to choose a threshold."""
+    return -(-n_rows // max(1, min(_RULE_ROWS, _RULE_SCORES // n_labels)))
+
+
+def constant_log_odds(n_present: Any, n_rows: Any) -> Any:
+    """Return the log odds of labels that all rows have, or none: near their share, half a row short of certainty."""
+    share = (n_present + 0.5) / (n_rows + 1)
+    return np.log(share / (1 - share))
+
+
+def fit_regressions(
+    rows: LabelledRows,
+    X: State,
+    fold: State,
+    *,
+    n_folds: int,
+    C: float,
+    max_iter: int,
+    on_progress: Callable[[float], Any],
+) -> tuple[FloatArray, FloatArray, int]:
+    """Fit every label to all rows, and to all rows but those of each fold.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    X, fold : State
+        Scaled features, and the folds of the rows.
+    n_folds : int
+    C : float
+    max_iter : int
+        Most passes.
+    on_progress : callable
+        Told the share of the labels that are done.
+
+    Returns
+    -------
+    coef : array of shape (n_labels, n_features + 1)
+        The intercepts last.
+    coef_without : array of shape (n_folds, n_labels, n_features + 1)
+        Of the fits without a fold.
+    n_passes : int
+    """
+    engine, n_labels = rows.engine, len(rows.n_candidates)
+    fold_rows, fold_candidates = engine.reduce(_fold_counts, rows.Y, fold, n_folds=n_folds)
+    squares = engine.reduce(_sums_of_squares, X)
+    n_columns = len(squares)
+    twins = np.flatnonzero(fold_rows == rows.n_rows)
+    left_out = np.flatnonzero((fold_rows > 0) & (fold_rows < rows.n_rows))
+    part = max(1, min(_SAMPLE_ROWS, _SAMPLE_CELLS // n_columns if _is_dense(rows, n_columns) else _SAMPLE_ROWS))
+    chosen = rows.sampled(part, seed=3)
+    sample = rows.take(X, chosen), rows.take(rows.Y, chosen), rows.take(fold, chosen)
+    solver = _Solver(rows, X, fold, sample, squares, C, max_iter)
+    coef_without = np.zeros((n_folds, n_labels, n_columns))
+    coef = np.zeros((n_labels, n_columns))
+    n_passes = 0
+    group = max(1, min(_COEFFICIENTS // n_columns, _REGRESSIONS) // (1 + len(left_out)))
+    for first in range(0, n_labels, group):
+        labels = np.arange(first, min(first + group, n_labels))
+        without = np.concatenate([[-1], left_out])
+        n_rows = rows.n_rows - np.concatenate([[0], fold_rows[left_out]])
+        present = rows.n_candidates[labels] - np.vstack([np.zeros(len(labels)), fold_candidates[left_out][:, labels]])
+        found, passes = solver.fit(labels, without, np.asarray(present), n_rows)
+        coef[labels], coef_without[left_out[:, None], labels] = found[0], found[1:]
+        n_passes = max(n_passes, passes)
+        on_progress((labels[-1] + 1) / n_labels)
+    if len(twins):  # All rows are identical: the shares of the labels are all there is.
+        nothing = _Solver(rows, engine.map(_zeros, X), fold, (0.0 * sample[0], *sample[1:]), squares * 0.0, C, max_iter)
+        present = rows.n_candidates[None, :].astype(np.float64)
+        coef_without[twins] = nothing.fit(np.arange(n_labels), np.array([-1]), present, np.array([rows.n_rows]))[0]
+    return coef, coef_without, n_passes
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """What the fits of all labels share."""
+
+    rows: LabelledRows
+    X: State
+    fold: State
+    sample: tuple[Features, CSR, IntArray]
+    squares: FloatArray
+    C: float
+    max_iter: int
+
+    def fit(self, labels: IntArray, without: IntArray, present: FloatArray, n_rows: IntArray) -> tuple[FloatArray, int]:
+        """Fit some labels to the rows without each of some folds.
+
+        Parameters
+        ----------
+        labels : array of shape (n_labels,)
+        without : array of shape (n_fits,)
+            The fold that is left out, -1 for none.
+        present : array of shape (n_fits, n_labels)
+            Candidates of the labels among the rows of a fit.
+        n_rows : array of shape (n_fits,)
+
+        Returns
+        -------
+        coef : array of shape (n_fits, n_labels, n_features + 1)
+        n_passes : int
+        """
+        coef = np.zeros((*present.shape, len(self.squares)))
+        coef[..., -1] = constant_log_odds(present, n_rows[:, None])
+        fits, places = np.nonzero((present > 0) & (present < n_rows[:, None]))
+        if not len(fits):
+            return coef, 1
+        label, left_out = labels[places], without[fits]
+        X, Y, fold = self.sample
+        is_all = X.shape[0] == self.rows.n_rows
+        used = np.array([np.count_nonzero(fold != k) for k in without])
+        weight = (n_rows / np.maximum(used, 1))[fits]
+        missing = np.maximum(self.squares - self.rows.n_rows / X.shape[0] * _sums_of_squares(X), 0.0)
+        hessian = SampleHessian(X, fold, self.C, left_out, weight, missing, 1e-6 if is_all else 1e-2)
+
+        def of_sample(coef: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+            found = loss_and_gradient(X, Y, fold, coef=coef, label=label[columns], left_out=left_out[columns])
+            return _penalised(coef, found, self.C * weight[columns])
+
+        def of_all(coef: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+            which: dict[str, Any] = {"coef": coef, "label": label[columns], "left_out": left_out[columns]}
+            found = self.rows.engine.reduce(loss_and_gradient, self.X, self.rows.Y, self.fold, **which)
+            return _penalised(coef, found, self.C)
+
+        start: FloatArray = np.zeros((len(self.squares), len(fits)))
+        start[-1] = coef[fits, places, -1]
+        if not is_all:
+            # The optimum of the sample is near that of all rows, and costs no pass.
+            start, _ = minimise(of_sample, hessian, start, max_iter=self.max_iter, tolerance=_NEAR)
+        found, n_passes = minimise(of_all, hessian, start, max_iter=self.max_iter)
+        coef[fits, places] = found.T
+        return coef, n_passes
+
+
+def _penalised(coef: FloatArray, found: tuple[FloatArray, FloatArray], C: Any) -> tuple[FloatArray, FloatArray]:
+    loss, gradient = found
+    return 0.5 * np.einsum("ij,ij->j", coef, coef) + C * loss, coef + C * gradient
+
+
+def held_out_scores(X: Features, fold: IntArray, *, coef: FloatArray) -> FloatArray:
+    """Return each row's probabilities by the regressions that were fitted without its fold."""
+    scores = np.empty((X.shape[0], coef.shape[1]))
+    for k in np.unique(fold):
+        rows = np.flatnonzero(fold == k)
+        scores[rows] = expit(X[rows] @ coef[k, :, :-1].T + coef[k, :, -1])
+    return scores
+
+
+def held_out_confidence(X: Features, Y: CSR, fold: IntArray, *, coef: FloatArray) -> FloatArray:
+    """Return a block's held-out scores of the candidates; some rows at a time."""
+    cells = np.empty(Y.nnz)
+    step = max(1, _SAMPLE_CELLS // Y.shape[1])
+    for first in range(0, X.shape[0], step):
+        rows = slice(first, min(first + step, X.shape[0]))
+        some = Y[rows]
+        scores = held_out_scores(X[rows], fold[rows], coef=coef)
+        cells[Y.indptr[rows.start] : Y.indptr[rows.stop]] = scores[row_of_cells(some), some.indices]
+    return cells
+
+
+def scores_of_all_rows(X: Features, fold: IntArray, Y: CSR, *, coef: FloatArray) -> FloatArray:
+    """Return held-out scores of a block's rows; NaN in those without candidates."""
+    scores = np.full(Y.shape, np.nan)
+    scores[np.diff(Y.indptr) > 0] = held_out_scores(X, fold, coef=coef)
+    return scores
+
+
+def rule_sample(
+    X: Features, Y: CSR, fold: IntArray, confidence: FloatArray, first: int, *, coef: FloatArray, step: int
+) -> list[Any]:
+    """Return held-out scores, candidates and confidences of every step-th row."""
+    rows = np.arange((-first) % step, X.shape[0], step)
+    table = sparse.csr_array((confidence, Y.indices, Y.indptr), shape=Y.shape)
+    return [(held_out_scores(X[rows], fold[rows], coef=coef), Y[rows], table[rows].data)]
+
+
+def _is_dense(rows: LabelledRows, n_columns: int) -> bool:
+    return rows.n_bytes >= 4 * rows.n_rows * (n_columns - 1)
+
+
+def _sums_of_squares(X: Features) -> FloatArray:
+    squares = X.multiply(X).sum(axis=0) if sparse.issparse(X) else np.einsum("ij,ij->j", X, X)
+    return np.append(np.asarray(squares).ravel(), X.shape[0])
+
+
+def _fold_counts(Y: CSR, fold: IntArray, *, n_folds: int) -> tuple[IntArray, IntArray]:
+    key = fold[row_of_cells(Y)].astype(np.int64) * Y.shape[1] + Y.indices
+    cells = np.bincount(key, minlength=n_folds * Y.shape[1]).reshape(n_folds, Y.shape[1])
+    return np.bincount(fold, minlength=n_folds), cells
+
+
+def _zeros(X: Features) -> Features:
+    return 0.0 * X
