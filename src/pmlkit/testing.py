@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -339,6 +340,7 @@ def check_awkward_candidates(estimator: Any, case: str) -> None:
     X, Y = _AWKWARD[case](*_problem())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PMLWarning)
+        warnings.simplefilter("ignore", DataConversionWarning)  # that a single column is read as one label
         model = _fitted(estimator, X, Y)
     scores, answer = model.decision_function(X), model.predict(X)
     assert scores.shape == answer.shape == Y.shape

@@ -56,15 +56,20 @@ def test_cleaned_labels_lack_what_is_removed(found, finished):
     assert kept.sum() == (~finished.removed).sum()
 
 
-def test_estimates_hold_what_is_true(found, finished):
+def test_estimates_hold_what_is_true_nine_times_in_ten(found):
+    """Intervals of 90 %: of twelve audits with their own questions at most two may miss."""
     result, wrong = found
-    rate, left, top = finished.noise_rate_, finished.left_, finished.expected_precision(0.1)
-    assert rate.low <= wrong.mean() <= rate.high
-    assert rate.high - rate.low < 0.4
-    assert left.low <= wrong[~finished.removed].sum() <= left.high
     n_top = round(0.1 * len(result.order))
-    assert top.low - 0.01 <= wrong[result.order[:n_top]].mean() <= top.high
-    assert finished.expected_precision(n_top) == top
+    held = Counter()
+    for seed in range(12):
+        audit = go_on(result.audit(random_state=seed), wrong, 300)
+        rate, left, top = audit.noise_rate_, audit.left_, audit.expected_precision(0.1)
+        held["rate"] += rate.low <= wrong.mean() <= rate.high
+        held["left"] += left.low <= wrong[~audit.removed].sum() <= left.high
+        held["top"] += top.low <= wrong[result.order[:n_top]].mean() <= top.high
+        assert rate.high - rate.low < 0.4
+        assert audit.expected_precision(n_top) == top
+    assert min(held["rate"], held["left"], held["top"]) >= 10
 
 
 def test_questions_come_in_all_kinds(finished):
@@ -257,14 +262,17 @@ def test_two_people_answer_in_any_order(found):
 
 def test_volunteered_answers_are_known_but_no_random_draws(found):
     result, wrong = found
-    audit = result.audit()
-    for cell in result.order[:100]:
-        pair = int(result.rows[cell]), result.label_names[result.Y.indices[cell]]
-        audit.answer(pair, "wrong" if wrong[cell] else "right")
-    assert audit.certificate is None
-    assert {q.cell for q in audit.upcoming(100)}.isdisjoint(result.order[:100].tolist())
-    rate = go_on(audit, wrong, 100).noise_rate_
-    assert rate.low <= wrong.mean() <= rate.high
+    n_held = 0
+    for seed in range(12):
+        audit = result.audit(random_state=seed)
+        for cell in result.order[:100]:
+            pair = int(result.rows[cell]), result.label_names[result.Y.indices[cell]]
+            audit.answer(pair, "wrong" if wrong[cell] else "right")
+        assert audit.certificate is None
+        assert {q.cell for q in audit.upcoming(100)}.isdisjoint(result.order[:100].tolist())
+        rate = go_on(audit, wrong, 100).noise_rate_
+        n_held += rate.low <= wrong.mean() <= rate.high
+    assert n_held >= 10  # intervals of 90 %
 
 
 def test_answers_from_before_count_as_known(found, finished):

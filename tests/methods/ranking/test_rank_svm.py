@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from pmlkit import testing as checks
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.ranking.rank_svm import RankSVM, kernel_map
-from pmlkit.testing import checks
 
 
 def _problem(n_rows=12, n_features=3, n_labels=3, seed=0):

@@ -41,7 +41,7 @@ export function showCard(answer, said = "") {
   }
   $("kind").textContent = KINDS[card.kind] ?? card.kind;
   $("row-name").textContent = card.name;
-  $("question").replaceChildren("Is ", make("strong", {}, card.label), " right here?");
+  $("question").replaceChildren("Is ", make("strong", { title: card.label }, card.label), " right here?");
   $("flag").setAttribute("aria-pressed", String(card.flagged));
   showContent($("row"), card.content);
   $("row").scrollTop = 0;

@@ -57,6 +57,7 @@ async function start() {
   const { labels, room, state } = await ask("/api/start");
   if (room) document.body.classList.add(room);
   showState(state);
+  $("card").classList.toggle("long-labels", labels.some(({ label }) => label.length > 40));
   for (const select of [$("filter-label"), $("label-choice")]) {
     select.append(...labels.map(({ label, candidates }) => make("option", { value: label }, `${label} (${count(candidates)})`)));
   }
