@@ -64,7 +64,8 @@ test-oldest test-newest: test-%:
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python \
 	  --resolution $(if $(filter oldest,$*),lowest-direct,highest) --editable '.[dev]'
-	.venv-$*/bin/python -m pytest -q -n $(JOBS) --dist worksteal $(TESTS)
+	.venv-$*/bin/python -m pytest -q -n $(JOBS) --dist worksteal -W default \
+	  -W error::pmlkit.exceptions.PMLWarning $(TESTS)  # other versions may warn of what is theirs
 
 docs: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
