@@ -24,10 +24,9 @@ from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, Settli
 from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
-    from pmlkit.cleaning.review.server import ReviewServer
-if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.cleaning.audit import Audit, Question
+    from pmlkit.cleaning.review.server import ReviewServer
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The file to write.")]
 MinRows = Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")]
