@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import freeze, freeze_csr, row_hash
+from pmlkit._arrays import MAX_COLUMNS, Media, freeze, freeze_csr, number_table, row_hash
 from pmlkit._typing import CSR, Features
-from pmlkit._validation import MAX_COLUMNS, Media, number_table
 from pmlkit._words import listing
 from pmlkit.exceptions import DataError
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import MAX_COLUMNS
 from pmlkit._typing import CSR, Features
-from pmlkit._validation import MAX_COLUMNS
 from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.registry import Source, check_size

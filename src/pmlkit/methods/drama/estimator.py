@@ -11,8 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import Interval
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.drama.kernel_regression import KernelRegression, fit_kernel_regression
