@@ -204,6 +204,11 @@ def _examples(command: str) -> str:
     return "\n".join(["[bold]Examples[/]", *(f"  [cyan]{line}[/]" for line in lines)])
 
 
+def _paragraphs(doc: str) -> str:
+    """Return a docstring with one line per paragraph, for a terminal of any width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n"))
+
+
 def _show_version(value: bool) -> None:
     if value:
         from pmlkit import __version__
@@ -227,4 +232,5 @@ def _pmlkit(
 for _panel, _functions in _PANELS.items():
     for _function in _functions:
         _name = _function.__name__.replace("_", "-")
-        app.command(_name, rich_help_panel=_panel, epilog=_examples(_name))(expand(_function))
+        _help = _paragraphs(_function.__doc__ or "")
+        app.command(_name, rich_help_panel=_panel, help=_help, epilog=_examples(_name))(expand(_function))

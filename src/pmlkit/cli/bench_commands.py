@@ -27,7 +27,7 @@ def bench(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
+            metavar="PLAN", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
         ),
     ] = None,
     data: Annotated[
@@ -88,10 +88,12 @@ def bench(
         str | None,
         _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local."),
     ] = None,
-    max_seconds: Annotated[float, _run_option(metavar="S", help="Time limit per cell.")] = 3600.0,
+    max_seconds: Annotated[
+        float, _run_option(metavar="S", help="Time limit of a cell, which is one fit and its evaluation.")
+    ] = 3600.0,
     max_mb: Annotated[
         float | None,
-        _run_option(metavar="MB", help="Memory limit per cell. \\[default: an equal share of the machine's per job]"),
+        _run_option(metavar="MB", help="Memory limit of a cell. \\[default: an equal share of the machine's per job]"),
     ] = None,
     retry_failed: Annotated[
         bool,

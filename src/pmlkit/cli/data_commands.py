@@ -8,7 +8,7 @@ from rich.text import Text
 
 from pmlkit._words import printable
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
-from pmlkit.cli.params import FORMAT_NAMES, Common, Force, Source, check_choice
+from pmlkit.cli.params import Common, Force, Source, check_choice
 from pmlkit.cli.steps import check_output, load, load_model, misuse
 from pmlkit.exceptions import DataError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pmlkit.data import PMLDataset
 
 _N_LABELS_SHOWN = 12
+_WRITTEN_FORMATS = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
 _KINDS = ("uniform", "correlated", "confusable")
 _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 
@@ -121,7 +122,7 @@ def convert(
     out: OutputFile,
     common: Common,
     out_format: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Instead of the ending: arff, csv, libsvm, npz, parquet, tsv.")
+        str | None, typer.Option(metavar="NAME", help=f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.")
     ] = None,
     out_labels: Annotated[
         str | None,
@@ -130,7 +131,7 @@ def convert(
     force: Force = False,
 ) -> None:
     """Write a data set in another format; the texts and categories of a table become numbers."""
-    check_choice(out_format, FORMAT_NAMES, "--out-format")
+    check_choice(out_format, _WRITTEN_FORMATS, "--out-format")
     check_choice(out_labels, ("candidates", "truth"), "--out-labels")
     check_output(out, *source.files, force=force)
     data, _ = _read(source)

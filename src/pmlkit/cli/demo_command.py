@@ -28,9 +28,9 @@ _DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
 
 def demo(
     common: Common,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the data, a model and a page.")] = Path(
-        "pmlkit-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
+    ] = Path("pmlkit-demo"),
     rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
     review: Annotated[bool, flag("--review", help="Open the review page on the images instead.")] = False,

@@ -129,7 +129,7 @@ def predict(
         bool,
         flag(
             "--probabilities",
-            help="Take probabilities for scores, of models that have them (`pmlkit info MODEL` says so).",
+            help="Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
         ),
     ] = False,
     top: Annotated[
@@ -223,8 +223,8 @@ def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) 
 def evaluate(model: ModelFile, source: Source, common: Common) -> None:
     """Measure a model on rows whose true labels are known.
 
-    --option truth= names the column of true label sets, or those of 0/1. Labels that the model does not know count
-    as missed.
+    --option truth= names the column of true label sets, or the columns of 0/1. Labels that the model does not know
+    count as missed.
     """
     from pmlkit.predictions import evaluate_model
 
@@ -262,7 +262,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 def methods(
     common: Common,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show the parameters of this one.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Show the parameters of this one.", show_default=False)
     ] = None,
 ) -> None:
     """List the methods, or show one with its parameters."""

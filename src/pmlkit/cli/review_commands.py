@@ -109,7 +109,7 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
 
 
 def apply(
-    store: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The store of a review (SQLite).")],
+    store: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The answers of `pmlkit review` (SQLite).")],
     source: Source,
     output: Output,
     common: Common,
@@ -144,7 +144,15 @@ def export(
     output: Output,
     to: Annotated[str, typer.Option(metavar="TOOL", help="label-studio, argilla, prodigy or huggingface.")],
     common: Common,
-    top: Annotated[int | None, typer.Option(min=1, help="How many, most suspicious first.")] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many labels, the most suspicious first; by default all that are more likely wrong than right, and "
+            "at least 1,000.",
+        ),
+    ] = None,
     min_rows: MinRows = 5,
     force: Force = False,
 ) -> None:
@@ -164,7 +172,7 @@ def export(
 
 
 def import_answers(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What the tool exported.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file that the tool exported.")],
     output: Output,
     tool: Annotated[str, typer.Option("--from", metavar="TOOL", help="label-studio, prodigy or csv.")],
     common: Common,
