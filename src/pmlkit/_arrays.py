@@ -64,6 +64,14 @@ def row_of_cells(matrix: CSR) -> IntArray:
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
+def position_of(table: Features, cell: int) -> tuple[int, int]:
+    """Return the row and column of a value by its number among ``table.data``, or among all values if it is dense."""
+    if sparse.issparse(table):
+        return int(np.searchsorted(table.indptr, cell, side="right")) - 1, int(table.indices[cell])
+    row, column = np.unravel_index(cell, table.shape)
+    return int(row), int(column)
+
+
 def without_cells(matrix: CSR, removed: BoolArray) -> CSR:
     """Return an indicator without some of its stored cells, as a CSR array of uint8."""
     parts = (~removed).astype(np.uint8), matrix.indices.copy(), matrix.indptr.copy()
@@ -112,10 +120,7 @@ def moderate(X: Features) -> Features:
         return X
     if max(-values.min(), values.max()) > _LARGEST:
         cell = int(np.argmax(np.abs(values)))
-        if is_sparse:
-            row, column = int(row_of_cells(X)[cell]), int(X.indices[cell])
-        else:
-            row, column = (int(i) for i in np.unravel_index(cell, values.shape))
+        row, column = position_of(X, cell)
         raise DataError(
             f"X holds {values.flat[cell]:g} in row {row}, column {column}: numbers beyond {_LARGEST:g} overflow when "
             "they are multiplied, so correct or scale them."
@@ -225,13 +230,21 @@ def as_names(names: Iterable[Any] | None, count: int, what: str) -> tuple[str, .
     result = tuple(str(name) for name in names)
     if len(result) != count:
         raise DataError(f"{what}_names must hold one name for each of the {count} {what}s, got {len(result)}.")
-    if len(set(result)) < count:
-        seen: set[str] = set()
-        double = next(name for name in result if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    if (double := first_repeated(result)) is not None:
         raise DataError(f"{what}_names must be distinct, but {double!r} occurs more than once. Rename one of them.")
     if all(name == f"{what}_{j}" for j, name in enumerate(result)):
         return None
     return result
+
+
+def first_repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that stood before, None if all are different."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def as_media(media: Any, n_samples: int) -> Media | None:

@@ -65,12 +65,10 @@ def bench(
         ),
     ] = None,
     kind: Annotated[
-        str | None,
-        _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]"),
+        str | None, _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]")
     ] = None,
     repeats: Annotated[
-        int | None,
-        _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]"),
+        int | None, _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]")
     ] = None,
     seed: Annotated[int | None, _plan_option(metavar="S", help="Random seed. \\[default: 0]")] = None,
     tune: Annotated[
@@ -80,13 +78,11 @@ def bench(
         ),
     ] = False,
     out: Annotated[
-        Path,
-        _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again."),
+        Path, _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again.")
     ] = Path("results.sqlite"),
     jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
     dask: Annotated[
-        str | None,
-        _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local."),
+        str | None, _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.")
     ] = None,
     max_seconds: Annotated[
         float, _run_option(metavar="S", help="Time limit of a cell, which is one fit and its evaluation.")
@@ -96,8 +92,7 @@ def bench(
         _run_option(metavar="MB", help="Memory limit of a cell. \\[default: an equal share of the machine's per job]"),
     ] = None,
     retry_failed: Annotated[
-        bool,
-        _run_option("--retry-failed", metavar="", help="Run cells again that failed before."),
+        bool, _run_option("--retry-failed", metavar="", help="Run cells again that failed before.")
     ] = False,
 ) -> None:
     """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
@@ -231,10 +226,7 @@ def report(
     latex: Annotated[bool, flag("--latex", help="LaTeX tables (booktabs) instead of the page.")] = False,
     csv: Annotated[
         bool,
-        flag(
-            "--csv",
-            help="Means and standard deviations, without times: two runs of one plan give the same bytes.",
-        ),
+        flag("--csv", help="Means and standard deviations, without times: two runs of one plan give the same bytes."),
     ] = False,
     against: Annotated[
         str | None,
@@ -275,16 +267,11 @@ def report(
 def reproduce(
     common: Common,
     paper: Annotated[
-        str,
-        typer.Argument(metavar="PAPER", help="Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp)."),
+        str, typer.Argument(metavar="PAPER", help="Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp).")
     ] = "pml-lfc",
-    quick: Annotated[
-        bool,
-        flag("--quick", help="2 repeats and 40 s per cell: minutes instead of days."),
-    ] = False,
+    quick: Annotated[bool, flag("--quick", help="2 repeats and 40 s per cell: minutes instead of days.")] = False,
     embedded: Annotated[
-        bool,
-        flag("--embedded", help="On the embedded digit strips, which need no data file."),
+        bool, flag("--embedded", help="On the embedded digit strips, which need no data file.")
     ] = False,
     out: Annotated[
         Path,

@@ -149,8 +149,8 @@ def export(
         typer.Option(
             min=1,
             metavar="N",
-            help="How many labels, the most suspicious first; by default all that are more likely wrong than right, and "
-            "at least 1,000.",
+            help="How many labels, the most suspicious first; by default all that are more likely wrong than right, "
+            "and at least 1,000.",
         ),
     ] = None,
     min_rows: MinRows = 5,
