@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmlkit._arrays import as_csr, is_table, moderate, row_of_cells, without_cells
+from pmlkit._arrays import as_csr, generator, is_table, moderate, number_table, row_of_cells, without_cells
 from pmlkit._files import check_target, replacing, together
 from pmlkit._labels import LabelFormat, in_format
-from pmlkit._random import generator
 from pmlkit._threads import one_blas_thread
-from pmlkit._validation import number_table
 from pmlkit._words import fact_table, printable
 from pmlkit.bench.cells import digest, find_source
 from pmlkit.bench.plan_entries import DataEntry

@@ -13,10 +13,9 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, is_table, row_hash
+from pmlkit._arrays import as_csr, as_ids, as_media, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
-from pmlkit._validation import as_ids, as_media
 from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.answers import Settle
 from pmlkit.cleaning.audit.verified import with_answers

@@ -15,8 +15,8 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from pmlkit._arrays import frame_names
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit._validation import frame_names
 from pmlkit._words import did_you_mean
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML

@@ -10,8 +10,7 @@ from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress

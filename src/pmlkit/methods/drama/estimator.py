@@ -16,8 +16,7 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import Interval
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.drama.label_manifold import manifold_confidence

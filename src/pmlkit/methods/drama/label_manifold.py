@@ -4,8 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.numerics.prox import project_rows_to_simplex
 
