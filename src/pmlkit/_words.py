@@ -31,6 +31,21 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
+def between(low: float, high: float) -> str:
+    """Return a range of shares in per cent, in words.
+
+    Examples
+    --------
+    >>> from pmlkit._words import between
+    >>> between(0.1, 0.25), between(0.0, 0.001)
+    ('between 10 % and 25 %', 'under 1 %')
+    """
+    ends = f"{100 * low:.0f} %", f"{100 * high:.0f} %"
+    if ends[0] != ends[1]:
+        return f"between {ends[0]} and {ends[1]}"
+    return "under 1 %" if high < 0.005 else f"about {ends[0]}"
+
+
 def shortened(text: str, length: int) -> str:
     """Return a text, or its beginning and an ellipsis."""
     return text if len(text) <= length else text[:length] + "…"
