@@ -39,7 +39,6 @@ from pmlkit.methods import all_methods
 from pmlkit.methods.clear_pml import cell_passes, confidence_rounds, estimator
 from pmlkit.methods.clear_pml.feature_weighting import possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
-from pmlkit.methods.clear_pml.primal_ridge import LinearKernel
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
 from pmlkit.numerics.folds import content_folds
@@ -121,21 +120,6 @@ def measure_logistic(X, Y, truth, X_test, truth_test, C=1.0):
     return found | {"seconds": seconds}
 
 
-def measure_logistic_on_features(model, X, Y, X_test, truth_test):
-    """Return the ranking measures of logistic regression on ClearPML's own features."""
-    labelled = np.diff(Y.indptr) > 0
-    kernel, view = model._kernel, model._weighting
-    if isinstance(kernel, LinearKernel):
-        rows, new = (kernel(view.transform(part)) for part in (X[labelled], X_test))
-        return evaluate(truth_test, one_vs_rest(rows, Y[labelled].toarray(), new))
-    own = kernel(kernel.landmarks)
-    values, vectors = np.linalg.eigh(own + 1e-9 * len(own) * np.eye(len(own)))
-    kept = values > 1e-6 * values[-1]
-    whiten = vectors[:, kept] / np.sqrt(values[kept])
-    rows, new = (kernel.times(view.transform(part), whiten) for part in (X[labelled], X_test))
-    return evaluate(truth_test, one_vs_rest(rows, Y[labelled].toarray(), new))
-
-
 def measure_method(method, X, Y, truth, X_test, truth_test):
     """Return the measures of any method."""
     start = time.process_time()
@@ -161,13 +145,12 @@ def collect(names, splits, rivals, out: Path) -> dict[tuple[str, str, float], di
             writer.writeheader()
         for name, data, kind, ratio in configurations(names):
             for seed in range(splits):
-                wanted = ["ClearPML", "logistic", "logistic C=10", "logistic on features", *rivals]
+                wanted = ["ClearPML", "logistic", "logistic C=10", *rivals]
                 missing = [method for method in wanted if (name, kind, ratio, seed, method) not in cells]
                 if not missing:
                     continue
                 parts = split(data, kind, ratio, seed)
-                X, Y, _, X_test, truth_test = parts
-                clear, model = measure_clear(*parts)
+                clear, _ = measure_clear(*parts)
                 for method in missing:
                     if method == "ClearPML":
                         found = clear
@@ -175,8 +158,6 @@ def collect(names, splits, rivals, out: Path) -> dict[tuple[str, str, float], di
                         found = measure_logistic(*parts)
                     elif method == "logistic C=10":
                         found = measure_logistic(*parts, C=10.0)
-                    elif method == "logistic on features":
-                        found = measure_logistic_on_features(model, X, Y, X_test, truth_test)
                     else:
                         options = RECOMMENDED_LFC if method == "PMLLFC" else {}
                         found = measure_method(all_methods()[method](**options), *parts)
@@ -200,7 +181,7 @@ def means(table, method, name):
 
 
 def quality(table, rivals) -> None:
-    """Print the comparison with logistic regression, on its own features and on ours, and with the rivals."""
+    """Print the comparison with logistic regression and with the rivals."""
     print("configuration                 average precision     cleaning AUC        Hamming loss     micro-F1      CPU")
     names = ("average_precision", "cleaning_auc", "hamming_loss", "micro_f1")
     ours, plain = ([means(table, method, name) for name in names] for method in ("ClearPML", "better"))
@@ -219,8 +200,6 @@ def quality(table, rivals) -> None:
             f"mean gain {gain.mean():+.4f}, worst {gain.min():+.4f}, Wilcoxon p = {p:.1e}"
         )
     print(f"  CPU time: median {np.median(seconds):.1f} times one fit with C = 1 and without confidences")
-    gain = means(table, "ClearPML", "average_precision") - means(table, "logistic on features", "average_precision")
-    print(f"On ClearPML's own features: average precision {gain.mean():+.4f}, better on {np.mean(gain > 0):.0%}")
     if rivals:
         print("\nMean rank over the configurations (1 is best) and mean average precision")
         methods = ["ClearPML", "logistic", *rivals]
