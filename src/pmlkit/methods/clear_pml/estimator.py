@@ -192,7 +192,7 @@ class ClearPML(BasePML):
         self
         """
         self._fit_checked(X, y, verified=verified)
-        warn_of_twin_labels(self.__dict__.pop("_twins"), self.label_names_)
+        warn_of_twin_labels(self.__dict__.pop("_twins"), self.label_names_.tolist())
         return self
 
     def _fit(self, X: Features, Y: CSR, progress: Progress, verified: Any = None) -> Learned:
