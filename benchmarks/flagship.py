@@ -214,7 +214,7 @@ def quality(table, rivals) -> None:
 
 ABLATIONS = {
     "all of it": ({}, {}),
-    "no calibration per label": ({"rounds.fit_calibration": lambda scores, target: _Identity()}, {}),
+    "no calibration per label": ({"rounds.fit_calibration": lambda scores, target, power=1.0: _Identity()}, {}),
     "no label correlations": (
         {"rounds.fit_label_correlations": lambda log_odds, target: _identity_map(log_odds.shape[1])},
         {},
