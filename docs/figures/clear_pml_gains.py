@@ -65,9 +65,7 @@ def main() -> None:
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(
-        "ClearPML less the better of logistic regression with C = 1 and 10", fontsize=11, x=0.01, ha="left"
-    )
+    figure.suptitle("ClearPML less the better of logistic regression with C = 1 and 10", fontsize=11, x=0.01, ha="left")
     figure.savefig(HERE.parent / "images" / "clear-pml-gains.png", dpi=130)
 
 
