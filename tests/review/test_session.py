@@ -165,7 +165,7 @@ def test_the_panel_tells_which_set_is_tested_after_a_certificate(review, strips)
         told = estimates(review.audit)
         if told["certificate"] is not None and told["testing"] is not None:
             break
-    assert told["test_note"].startswith(f"Testing a set of {review.audit.under_test['size']:,} labels: about ")
+    assert told["test_note"].startswith(f"Testing {review.audit.under_test['size']:,} labels: about ")
     assert told["promise"].startswith("Of the ")
 
 

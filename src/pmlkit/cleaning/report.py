@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pmlkit._files import check_target, replacing
 from pmlkit._typing import BoolArray
-from pmlkit._words import fact_table, grid, shortened
+from pmlkit._words import between, fact_table, grid, shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
@@ -52,7 +52,7 @@ def render_report(summary: dict[str, Any]) -> str:
     (True, False, False)
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": _percent, "count": _count}
+    environment.filters |= {"percent": _percent, "count": _count, "up_to": _between}
     source = resources.files("pmlkit.cleaning").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(summary)
 
@@ -384,6 +384,10 @@ def _percent(share: float | None) -> str:
     if share is None:
         return "–"
     return "<\u20091\u00a0%" if 0 < share < 0.005 else f"{100 * share:.0f}\u00a0%"
+
+
+def _between(low: float, high: float) -> str:
+    return between(low, high).replace(" %", "\u00a0%")
 
 
 def _count(number: int, noun: str = "") -> str:

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import together
-from pmlkit._words import counted, listing, printable
+from pmlkit._words import between, counted, listing, printable
 from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
 from pmlkit.cli.params import (
     Columns,
@@ -230,9 +230,9 @@ def _print(
         "labels": f"{result.Y.nnz:,} given, of {counted(result.Y.shape[1], 'kind')}",
         "features": "; ".join(features),
         "judged by": result.method,
-        "random mistakes": f"about {_percent(found['random_mistakes'])} of the labels (between "
-        f"{_percent(found['random_mistakes_low'])} and {_percent(found['random_mistakes_high'])})",
-        "all mistakes": f"between {_percent(found['noise_rate_low'])} and {_percent(found['noise_rate_high'])}, "
+        "random mistakes": f"about {_percent(found['random_mistakes'])} of the labels "
+        f"({between(found['random_mistakes_low'], found['random_mistakes_high'])})",
+        "all mistakes": f"{between(found['noise_rate_low'], found['noise_rate_high'])}, "
         f"at a guess {_percent(found['noise_rate'])}",
         "would remove" if dry_run else "removed": f"{counted(found['removed'], 'label')} in "
         f"{counted(found['rows_changed'], 'row')}",

@@ -64,7 +64,7 @@ def _test_note(audit: "Audit") -> str:
         return ""
     more = test["more_expected"]
     expected = f"about {counted(max(round(more), 1), 'more answer')}" if np.isfinite(more) else "it may not succeed"
-    return f"Testing a set of {test['size']:,} labels: {expected}."
+    return f"Testing {counted(int(test['size']), 'label')}: {expected}."
 
 
 def _testing(audit: "Audit") -> float | None:
