@@ -18,6 +18,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def check_choice(word: str, allowed: Iterable[str], name: str) -> None:
+    """Refuse a word that is none of those allowed; `name` is that of the argument or option."""
+    allowed = list(allowed)
+    if word not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {word!r}.{did_you_mean(str(word), allowed)}")
+
+
 def letters(name: str) -> str:
     """Return a name without what people type in different ways: case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")

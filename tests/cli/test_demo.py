@@ -17,7 +17,7 @@ ROWS = 150
 def shown(tmp_path_factory):
     """A small demo: what it printed and where its files are."""
     folder = tmp_path_factory.mktemp("demo") / "new folder"
-    result = CliRunner().invoke(app, ["demo", "--rows", str(ROWS), "--out", str(folder)])
+    result = CliRunner().invoke(app, ["demo", "--rows", str(ROWS), "--output", str(folder)])
     assert result.exit_code == 0, result.stderr
     return result.stdout, folder
 
@@ -63,16 +63,16 @@ def test_the_commands_it_suggests_work_as_printed(shown, run):
 
 def test_an_earlier_demo_is_replaced_but_nothing_else(run, tmp_path):
     for seed in ("0", "1"):
-        assert run("demo", "--rows", "50", "--seed", seed, "--out", tmp_path / "demo").exit_code == 0
+        assert run("demo", "--rows", "50", "--seed", seed, "--output", tmp_path / "demo").exit_code == 0
     (tmp_path / "model.skops").write_text("mine")
-    result = run("demo", "--rows", "50", "--out", tmp_path)
+    result = run("demo", "--rows", "50", "--output", tmp_path)
     assert result.exit_code == 1
     assert "--force" in result.stderr
     assert (tmp_path / "model.skops").read_text() == "mine"
 
 
 def test_as_json(run, tmp_path):
-    result = run("demo", "--rows", "60", "--out", tmp_path, "--json")
+    result = run("demo", "--rows", "60", "--output", tmp_path, "--json")
     facts = json.loads(result.stdout)
     assert len(facts["suspects"]) == 10
     assert set(facts["methods"]) == {"ClearPML", "CandidateLogistic", "MLkNN", "PMLLFC"}
@@ -81,7 +81,7 @@ def test_as_json(run, tmp_path):
 @pytest.mark.parametrize("where", ["file", "file/below"])
 def test_a_folder_that_cannot_be(run, tmp_path, where):
     (tmp_path / "file").write_text("")
-    result = run("demo", "--out", tmp_path / where)
+    result = run("demo", "--output", tmp_path / where)
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
     assert len(result.stderr.splitlines()) == 1

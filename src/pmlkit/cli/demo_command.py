@@ -30,7 +30,7 @@ _SAVED = "ClearPML"
 def demo(
     common: Common,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
     ] = Path("pmlkit-demo"),
     rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
@@ -83,7 +83,7 @@ def _prepare_folder(out: Path, force: bool) -> dict[str, Path]:
     """Make the folder and return the paths of the three files, which are new or those of an earlier demo."""
     paths = {name: out / name for name in (_DATA, _MODEL, _SHEET)}
     if out.exists() and not out.is_dir():
-        raise DataError(f"{str(out)!r} is a file: choose another folder with --out.")
+        raise DataError(f"{str(out)!r} is a file: choose another folder with --output.")
     if any(path.exists() for path in paths.values()):
         force = force or _is_demo(paths[_DATA])
     try:
