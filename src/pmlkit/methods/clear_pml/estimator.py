@@ -25,6 +25,7 @@ from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
@@ -35,6 +36,7 @@ from pmlkit.methods.clear_pml.survey import (
     survey_block,
     warn_of_twin_labels,
 )
+from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordKernel, WordRidge, word_ridge
 from pmlkit.methods.progress import Progress
 
 __all__ = ["ClearPML"]
@@ -141,7 +143,7 @@ class ClearPML(BasePML):
 
     _fits_blocks: ClassVar[bool] = True
 
-    _kernel: LandmarkKernel | LinearKernel
+    _kernel: LandmarkKernel | LinearKernel | WordKernel
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -198,6 +200,9 @@ class ClearPML(BasePML):
     def _fit_blocks(self, rows: RowBlocks, progress: Progress, verified: Any = None) -> LearnedBlocks:
         engine, n_labels = rows.engine, rows.n_labels
         assert rows.Y is not None
+        many = n_labels > MANY_LABELS
+        if many:
+            self._check_for_many_labels(n_labels, verified)
         cells = engine.map(cells_of_block, rows.Y, *_answers_in_blocks(verified, rows))
         size = max(_LANDMARKS, EMPTY_ROWS_SAMPLE, 0 if self.n_landmarks == "auto" else self.n_landmarks)
         survey = Survey.of(
@@ -207,15 +212,21 @@ class ClearPML(BasePML):
             raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
         warn_of_twin_labels(survey.pairs, rows.n_rows)
         self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
-        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS
+        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS and not many
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
         used = engine.map(_used_rows, rows.X, cells, keep=False)
         first = engine.of(np.cumsum([0, *survey.n_used[:-1]]).tolist())
         ridge = self._choose_features(rows, used, cells, survey, exact=exact)
-        counts = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
-        rounds = Rounds(engine, cells, first, ridge, n_candidates=survey.n_candidates, **counts)
+        counts: dict[str, Any] = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
+        counts["n_candidates"] = survey.n_candidates
+        rounds: Rounds
+        if many:
+            rounds = ManyLabelRounds(engine, cells, first, ridge, per_label=survey.pairs.diagonal(), **counts)
+        else:
+            assert not isinstance(ridge, WordRidge)
+            rounds = Rounds(engine, cells, first, ridge, **counts)
         progress.step("features")
         start, self.noise_floor_ = rounds.first_evidence()
         progress.step("evidence")
@@ -235,9 +246,13 @@ class ClearPML(BasePML):
                 rows, rounds, final.confidence, survey.moments.n_nonzero
             )
         self._calibration = evidence.calibration
-        ridge = rounds.ridge
-        self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
-        if isinstance(ridge, BlockRidge) and self.empty_rows_ == "unlabelled":
+        if isinstance(ridge, WordRidge):
+            self.intercept_ = np.zeros(n_labels)
+            self._kernel, self.dual_coef_ = ridge.kernel_of(evidence.model)
+        else:
+            ridge = rounds.ridge
+            self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
+        if isinstance(ridge, BlockRidge) and self.empty_rows_ == "unlabelled" and not many:
             empty = engine.map(_empty_rows, rows.X, cells, keep=False)
             self.intercept_, self.dual_coef_ = fit_with_pseudo_labels(
                 ridge,
@@ -252,9 +267,7 @@ class ClearPML(BasePML):
         progress.step("predictor")
         return LearnedBlocks(
             confidence=engine.map(passes.given_values, cells, final.confidence),
-            scores=rounds.over_scores(
-                passes.out_of_fold_scores, evidence, rows.Y, keep=False, correlations=self._correlations
-            ),
+            scores=rounds.held_out_scores(evidence, rows.Y, self._correlations),
             sample=rounds.sample_of_rule(evidence, self._correlations, final.confidence),
         )
 
@@ -285,6 +298,15 @@ class ClearPML(BasePML):
         evidence = among_all.predictor(target)
         return among_all, evidence, correlations_of(evidence, evidence.sample_target)
 
+    def _check_for_many_labels(self, n_labels: int, verified: Any) -> None:
+        """Say in one sentence what thousands of labels do not have."""
+        for name, given in (("verified=", verified is not None), ("empty_rows='negative'", self.empty_rows == "negative")):
+            if given:
+                raise ValueError(
+                    f"{name} is not supported for more than {MANY_LABELS:,} labels, got {n_labels:,}: leave it out, "
+                    "or fit groups of labels."
+                )
+
     def _fit_whole(self, rows: RowBlocks, progress: Progress, verified: Any) -> LearnedBlocks:
         """Fit few rows of wide text, all of which are landmarks, in one place, and hand back the blocks."""
         assert rows.Y is not None
@@ -314,13 +336,15 @@ class ClearPML(BasePML):
             return None
         if self.empty_rows != "auto":
             return self.empty_rows
+        if rows.n_labels > MANY_LABELS:
+            return "unlabelled"
         sample = chosen_rows(survey.everywhere, EMPTY_ROWS_SAMPLE)
         is_used = rows.take_rows(rows.engine.map(_is_used, cells, keep=False), sample)
         return decide_by_sample(rows.take_rows(rows.X, sample), ~is_used, survey.moments).meaning
 
     def _choose_features(
         self, rows: RowBlocks, used: State, cells: State, survey: Survey, *, exact: bool
-    ) -> BlockRidge | DualRidge | PrimalRidge:
+    ) -> BlockRidge | DualRidge | PrimalRidge | WordRidge:
         weightings = possible_weightings(survey.moments)
         linear = weightings[0] != "standard"
         trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
@@ -338,6 +362,10 @@ class ClearPML(BasePML):
         regularization = small_ridge.regularization
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
+        many = rows.n_labels > MANY_LABELS
+        if many and self._is_wide_text(survey.moments):
+            self.regularization_ = PENALTY
+            return word_ridge(rows.engine, used, cells, self._weighting, n_cells=survey.moments.n_nonzero)
         if not exact and self._is_wide_text(survey.moments):
             self._kernel = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
             ridge, self.regularization_ = primal_ridge(
@@ -352,7 +380,7 @@ class ClearPML(BasePML):
         self._kernel, own = kernel_between(landmarks, linear=linear)
         # All different rows are landmarks already, and all rows would span the same functions.
         complete = n_used == rows.n_rows <= n_landmarks
-        if complete and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
+        if complete and not many and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
             if len(chosen) < n_used:
                 self._kernel = replace(self._kernel, landmarks=self._weighting.transform(rows.X.compute()))
                 own = self._kernel(self._kernel.landmarks)
@@ -395,10 +423,13 @@ class ClearPML(BasePML):
         return self.n_landmarks == "auto" and is_wide
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
+        assert self._correlations is not None
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
 
     def _scores(self, X: Features) -> FloatArray:
         raw = self._kernel.times(self._weighting.transform(X), self.dual_coef_) + self.intercept_
+        if self._correlations is None:
+            return np.asarray(self._calibration.probabilities(raw), dtype=np.float64)
         return np.asarray(expit(self._log_odds(raw)))
 
 
