@@ -17,6 +17,7 @@ from scipy import linalg, sparse
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.blocks import Engine, State
 from pmlkit.methods.clear_pml.cells import Cells
+from pmlkit.methods.clear_pml.dual_ridge import LEAST_REST
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.landmarks import row_blocks
 
@@ -38,7 +39,7 @@ class WordKernel:
         In the units of the rows.
     shrinkage : array of shape (n_directions,)
     topics : array of shape (n_directions, n_labels)
-        What each direction takes from each label's score.
+        The products of directions and targets.
     """
 
     squares: FloatArray
@@ -53,7 +54,7 @@ class WordKernel:
         scale = sparse.diags_array((1.0 / (self.squares + PENALTY)).astype(np.float32))
         for some in row_blocks(rows.shape[0], weights.shape[1]):
             part = rows[some]
-            product[some] = (part @ scale @ weights).toarray() - (part @ self.directions) @ self.topics
+            product[some] = (part @ scale @ weights).toarray() - (part @ self.directions * self.shrinkage) @ self.topics
         return product
 
 
@@ -74,9 +75,12 @@ class WordRows:
             without = rows.copy()
             without.data = rows.data / (np.maximum(squares[rows.indices] - rows.data**2, 0.0) + np.float32(PENALTY))
             along = rows @ self.kernel.directions
+            # By Sherman and Morrison, as the row is taken out of the directions' sums of squares.
+            rest = 1.0 - self.kernel.shrinkage
+            taken = along * (1.0 - rest / np.maximum(1.0 - (along**2) @ rest, LEAST_REST)[:, None])
             scores = (without @ words).toarray()
-            scores -= along @ topics
-            own = np.asarray(without.multiply(rows).sum(axis=1)).ravel() - (along**2) @ self.kernel.shrinkage
+            scores -= taken @ topics
+            own = np.asarray(without.multiply(rows).sum(axis=1)).ravel() - np.einsum("ij,ij->i", taken, along)
             inside = slice(cells.pattern.indptr[some.start], cells.pattern.indptr[some.stop])
             number = cells.row_numbers(some)
             scores[number, cells.pattern.indices[inside]] -= own[number] * target[inside]
@@ -102,18 +106,16 @@ class WordRidge:
     rows: WordRows
 
     def fit(self, target: State) -> tuple[FloatArray, CSR]:
-        """Return what directions take from the labels' scores, and the products of words and targets."""
+        """Return the products of directions and targets, and those of words and targets."""
         words = self.engine.reduce(word_products, self.source, self.cells, target)
-        kernel = self.rows.kernel
-        # In the units of the rows, the directions hold the scaling once already.
-        return np.asarray(kernel.shrinkage[:, None] * (words.T @ kernel.directions).T), words
+        return np.asarray((words.T @ self.rows.kernel.directions).T), words
 
     def weights(self, model: tuple[FloatArray, CSR]) -> tuple[FloatArray, CSR]:
         """Return the same."""
         return model
 
     def kernel_of(self, model: tuple[FloatArray, CSR]) -> tuple[WordKernel, CSR]:
-        """Return the kernel with what it takes from the labels, and the coefficients of words."""
+        """Return the kernel with the directions' products, and those of words."""
         return replace(self.rows.kernel, topics=model[0]), model[1]
 
 
