@@ -7,14 +7,15 @@ import pytest
 from scipy import optimize, sparse
 from scipy.special import expit
 
-from pmlkit import ClearPML, clean
-from pmlkit.persistence import load, save
+from pmlkit import ClearPML
 from pmlkit.blocks import LocalEngine, RowBlocks
+from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.methods.clear_pml import many_labels
 from pmlkit.methods.clear_pml.cells import cells_of_block
 from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, fit_shared_curve, frequency_floor
 from pmlkit.methods.clear_pml.word_ridge import PENALTY, word_ridge
+from pmlkit.persistence import load, save
 
 N_LABELS = MANY_LABELS + 1
 WORDS_PER_LABEL, N_WORDS = 3, 1_500
@@ -144,7 +145,7 @@ def fitted():
 
 
 def test_true_labels_are_ranked_before_frequent_and_false_ones(fitted):
-    X, Y, truth, model = fitted
+    _, Y, truth, model = fitted
     new, _, new_truth = texts(200, seed=1)
     best, scores = model.predict_top_k(new, 2)
     best = np.char.partition(best.astype(str), "_")[:, :, 2].astype(int)
@@ -166,10 +167,10 @@ def test_blocks_give_the_answers_of_memory(fitted, budget):
 
 
 def assert_same(whole, cut, X):
-    np.testing.assert_allclose(cut.label_confidence_.compute().data, whole.label_confidence_.data, atol=1e-5)
-    np.testing.assert_allclose(cut.out_of_fold_scores_.compute(), whole.out_of_fold_scores_, atol=1e-5)
-    np.testing.assert_allclose(cut.decision_function(X), whole.decision_function(X), atol=1e-5)
-    np.testing.assert_allclose(cut.threshold_offset_, whole.threshold_offset_, atol=1e-5)
+    np.testing.assert_allclose(cut.label_confidence_.compute().data, whole.label_confidence_.data, atol=1e-6)
+    np.testing.assert_allclose(cut.out_of_fold_scores_.compute(), whole.out_of_fold_scores_, atol=1e-6)
+    np.testing.assert_allclose(cut.decision_function(X), whole.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(cut.threshold_offset_, whole.threshold_offset_, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["auto", "single"])
@@ -196,7 +197,7 @@ def test_many_held_out_scores_are_kept_where_they_matter(fitted, monkeypatch):
     assert all((np.sort(held_out[[i]].data)[-10:] == best[i]).all() for i in range(X.shape[0]))
     assert model.training_record_["best_is_candidate"] > 0.3
     with pytest.raises(ValueError, match="clean needs a score of every label"):
-        clean(X, Y)
+        cross_fit(ClearPML(), X, Y)
 
 
 def test_rows_without_candidates_are_left_out(fitted):
@@ -222,3 +223,13 @@ def test_what_thousands_of_labels_do_not_have_is_said(fitted):
         ClearPML().fit(X, Y, verified=sparse.csr_array(Y.shape))
     with pytest.raises(ValueError, match=r"empty_rows='negative' is not supported for more than 2,000 labels"):
         ClearPML(empty_rows="negative").fit(X, Y)
+
+
+def test_dask_workers_give_the_answers_of_memory(fitted, dask_client):
+    da = pytest.importorskip("dask.array")
+    X, Y, _, whole = fitted
+    x, y = (da.from_array(part.toarray(), chunks=(150, -1)).map_blocks(sparse.csr_array) for part in (X, Y))
+    model = ClearPML().fit(RowBlocks(x, y, client=dask_client))
+    found = model.label_confidence_.compute(scheduler=dask_client)
+    np.testing.assert_allclose(sparse.csr_array(found).data, whole.label_confidence_.data, atol=1e-6)
+    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-6)

@@ -24,7 +24,7 @@ from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
 from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.landmarks import kernel_between
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
@@ -36,7 +36,7 @@ from pmlkit.methods.clear_pml.survey import (
     survey_block,
     warn_of_twin_labels,
 )
-from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordKernel, WordRidge, word_ridge
+from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordRidge, word_ridge
 from pmlkit.methods.progress import Progress
 
 __all__ = ["ClearPML"]
@@ -143,7 +143,9 @@ class ClearPML(BasePML):
 
     _fits_blocks: ClassVar[bool] = True
 
-    _kernel: LandmarkKernel | LinearKernel | WordKernel
+    _kernel: Any
+    intercept_: FloatArray
+    dual_coef_: Any
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -247,8 +249,8 @@ class ClearPML(BasePML):
             )
         self._calibration = evidence.calibration
         if isinstance(ridge, WordRidge):
-            self.intercept_ = np.zeros(n_labels)
-            self._kernel, self.dual_coef_ = ridge.kernel_of(evidence.model)
+            model: Any = evidence.model
+            self.intercept_, (self._kernel, self.dual_coef_) = np.zeros(n_labels), ridge.kernel_of(model)
         else:
             ridge = rounds.ridge
             self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
@@ -300,7 +302,10 @@ class ClearPML(BasePML):
 
     def _check_for_many_labels(self, n_labels: int, verified: Any) -> None:
         """Say in one sentence what thousands of labels do not have."""
-        for name, given in (("verified=", verified is not None), ("empty_rows='negative'", self.empty_rows == "negative")):
+        for name, given in (
+            ("verified=", verified is not None),
+            ("empty_rows='negative'", self.empty_rows == "negative"),
+        ):
             if given:
                 raise ValueError(
                     f"{name} is not supported for more than {MANY_LABELS:,} labels, got {n_labels:,}: leave it out, "

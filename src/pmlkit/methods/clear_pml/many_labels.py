@@ -158,11 +158,11 @@ class ManyLabelRounds(Rounds):
     def first_evidence(self) -> tuple[Evidence, Any]:
         """Return the evidence of the candidates themselves, and the mean noise floor of the labels."""
         first = self.evidence(self.engine.map(candidate_values, self.cells))
-        self.floor = frequency_floor(first.scores, first.sample_target, self.frequency)
-        self.chance = self.engine.map(
-            chance_at_cells, self.cells, first.known, curve=first.calibration, floor=self.floor
-        )
-        return replace(first, sample_target=first.sample_target.toarray()), float(self.floor.mean())
+        candidates: Any = first.sample_target
+        floor: Any = frequency_floor(first.scores, candidates, self.frequency)
+        self.floor = floor
+        self.chance = self.engine.map(chance_at_cells, self.cells, first.known, curve=first.calibration, floor=floor)
+        return replace(first, sample_target=candidates.toarray()), float(floor.mean())
 
     def estimate(self, mode: Literal["auto", "several", "single"]) -> Estimate:
         """Estimate confidences in one mode; "auto" is "several"."""
@@ -254,5 +254,8 @@ def best_scores(
         label = np.concatenate([best.ravel(), cells.pattern.indices[inside]])
         flat = np.unique(row * n_labels + label)
         parts.append((places[some][flat // n_labels], flat % n_labels, probability.ravel()[flat]))
-    row, label, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True)) if parts else ([], [], [])
-    return sparse.csr_array((np.asarray(value, dtype=np.float32), (row, label)), shape=(len(cells.used), n_labels))
+    shape = len(cells.used), n_labels
+    if not parts:
+        return sparse.csr_array(shape, dtype=np.float32)
+    row, label, value = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    return sparse.csr_array((value.astype(np.float32), (row, label)), shape=shape)

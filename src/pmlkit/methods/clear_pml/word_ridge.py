@@ -49,9 +49,9 @@ class WordKernel:
 
     def times(self, X: Features, weights: CSR) -> FloatArray:
         """Return the scores of rows by the words' coefficients."""
-        rows = sparse.csr_array(X, dtype=np.float32)
-        product = np.empty((rows.shape[0], weights.shape[1]), dtype=np.float32)
-        scale = sparse.diags_array((1.0 / (self.squares + PENALTY)).astype(np.float32))
+        rows = sparse.csr_array(X, dtype=np.float64)
+        product = np.empty((rows.shape[0], weights.shape[1]))
+        scale = sparse.diags_array(1.0 / (self.squares + PENALTY))
         for some in row_blocks(rows.shape[0], weights.shape[1]):
             part = rows[some]
             product[some] = (part @ scale @ weights).toarray() - (part @ self.directions * self.shrinkage) @ self.topics
@@ -69,11 +69,11 @@ class WordRows:
     ) -> Iterator[tuple[slice, FloatArray]]:
         """Yield slices of rows and the scores that they have without their own target and their own squares."""
         topics, words = weights
-        squares = self.kernel.squares.astype(np.float32)
+        squares = self.kernel.squares
         for some in row_blocks(source.shape[0], words.shape[1]):
-            rows = source[some]
+            rows = source[some].astype(np.float64)
             without = rows.copy()
-            without.data = rows.data / (np.maximum(squares[rows.indices] - rows.data**2, 0.0) + np.float32(PENALTY))
+            without.data = rows.data / (np.maximum(squares[rows.indices] - rows.data**2, 0.0) + PENALTY)
             along = rows @ self.kernel.directions
             # By Sherman and Morrison, as the row is taken out of the directions' sums of squares.
             rest = 1.0 - self.kernel.shrinkage
@@ -108,7 +108,7 @@ class WordRidge:
     def fit(self, target: State) -> tuple[FloatArray, CSR]:
         """Return the products of directions and targets, and those of words and targets."""
         words = self.engine.reduce(word_products, self.source, self.cells, target)
-        return np.asarray((words.T @ self.rows.kernel.directions).T), words
+        return np.ascontiguousarray((words.T @ self.rows.kernel.directions).T), words
 
     def weights(self, model: tuple[FloatArray, CSR]) -> tuple[FloatArray, CSR]:
         """Return the same."""
@@ -132,21 +132,19 @@ def word_ridge(engine: Engine, X: State, cells: State, weighting: FeatureWeighti
     """
     source = engine.map(weighted_words, X, keep=engine.keeps(8 * n_cells), weighting=weighting)
     squares = np.asarray(engine.reduce(word_squares, source))
-    scale = (1.0 / np.sqrt(squares + PENALTY)).astype(np.float32)
+    scale = 1.0 / np.sqrt(squares + PENALTY)
     width = min(_DIRECTIONS + _OVERSAMPLED, len(squares))
-    basis = np.random.default_rng(0).normal(size=(len(squares), width)).astype(np.float32)
+    basis = np.random.default_rng(0).normal(size=(len(squares), width))
     for _ in range(_PASSES):
         found = engine.reduce(direction_products, source, basis=basis, scale=scale)
         basis, _ = linalg.qr(found, mode="economic", overwrite_a=True, check_finite=False)
-        basis = basis.astype(np.float32)
     found = engine.reduce(direction_products, source, basis=basis, scale=scale)
-    small = basis.astype(np.float64).T @ found
+    small = basis.T @ found
     values, turn = linalg.eigh((small + small.T) / 2.0)
     kept = np.argsort(-values)[: min(_DIRECTIONS, width)]
     values = np.maximum(values[kept], 0.0)
-    directions = (basis @ turn[:, kept].astype(np.float32)) * scale[:, None]
-    shrinkage = (values / (1.0 + values)).astype(np.float32)
-    kernel = WordKernel(squares, directions, shrinkage, np.zeros((len(kept), 0), dtype=np.float32))
+    directions = (basis @ turn[:, kept]) * scale[:, None]
+    kernel = WordKernel(squares, directions, values / (1.0 + values), np.zeros((len(kept), 0)))
     return WordRidge(engine, source, engine.of([None] * engine.n_blocks), cells, WordRows(kernel))
 
 
@@ -157,15 +155,15 @@ def weighted_words(X: Features, *, weighting: FeatureWeighting) -> CSR:
 
 def word_squares(rows: CSR) -> FloatArray:
     """Return the sums of squares of a block's columns."""
-    return np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1])
+    return np.asarray(np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]), np.float64)
 
 
 def direction_products(rows: CSR, *, basis: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the product of a block's pairs of scaled words with a basis."""
     along = rows @ (scale[:, None] * basis)
-    return np.asarray(scale[:, None] * (rows.T @ along), dtype=np.float64)
+    return np.asarray(scale[:, None] * (rows.T @ along))
 
 
 def word_products(rows: CSR, cells: Cells, target: FloatArray) -> CSR:
     """Return the products of a block's words and targets."""
-    return sparse.csr_array(rows.T @ cells.sparse_values(target.astype(np.float32)))
+    return sparse.csr_array(rows.T.astype(np.float64) @ cells.sparse_values(target))
