@@ -166,6 +166,16 @@ def test_blocks_give_the_answers_of_memory(fitted, budget):
     assert_same(whole, ClearPML().fit(in_blocks(X, Y, memory_budget=budget)), X)
 
 
+def test_a_block_without_candidates(fitted):
+    X, Y, _, _ = fitted
+    kept = np.ones(X.shape[0])
+    kept[70:110] = 0.0
+    partly = sparse.csr_array(sparse.diags_array(kept) @ Y)
+    partly.eliminate_zeros()
+    whole = ClearPML().fit(X, partly)
+    assert_same(whole, ClearPML().fit(in_blocks(X, partly, sizes=(70, 40))), X)
+
+
 def assert_same(whole, cut, X):
     np.testing.assert_allclose(cut.label_confidence_.compute().data, whole.label_confidence_.data, atol=1e-6)
     np.testing.assert_allclose(cut.out_of_fold_scores_.compute(), whole.out_of_fold_scores_, atol=1e-6)

@@ -110,7 +110,8 @@ class ClearPML(BasePML):
     out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
         The predictor's scores of the training rows, each made without the row itself; NaN for unlabelled rows.
     dual_coef_ : array of shape (n_landmarks, n_labels) or (n_words, n_labels)
-        Of the kernel with the landmarks; of the weighted words themselves where wide text has more than 8,000 rows.
+        Of the kernel with the landmarks; of the weighted words themselves where wide text has more than 8,000 rows. A
+        CSR array for wide text with more than 2,000 labels.
     intercept_ : array of shape (n_labels,)
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
@@ -119,6 +120,11 @@ class ClearPML(BasePML):
     -----
     Rows without candidates take part as landmarks and in the weighting of the features, show that a row need not have
     a true label, and join the predictor by self-training: it is refitted with its own predictions for them.
+
+    Beyond 2,000 labels cost and memory follow the candidates: one curve serves all labels, there is no map between
+    labels, and wide text is solved by words and 100 directions of them (see docs/scaling.md). `noise_floor_` is then
+    the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells `out_of_fold_scores_` is
+    a CSR array of the candidates and each row's ten best labels.
 
     Noise that depends on the features in the same way as the truth cannot be told from it, by this or any
     method; see docs/methods/clear-pml.md.
@@ -421,7 +427,7 @@ class ClearPML(BasePML):
         place = np.searchsorted(chosen, trial)
         if (place < len(chosen)).all() and (chosen[place] == trial).all():
             return np.asarray(own[place])
-        return self._kernel(self._weighting.transform(trial_X))
+        return np.asarray(self._kernel(self._weighting.transform(trial_X)))
 
     def _is_wide_text(self, moments: FeatureMoments) -> bool:
         is_wide = len(moments.n_with) >= _LANDMARKS and possible_weightings(moments)[0] != "standard"

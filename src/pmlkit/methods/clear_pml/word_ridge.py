@@ -150,6 +150,8 @@ def word_ridge(engine: Engine, X: State, cells: State, weighting: FeatureWeighti
 
 def weighted_words(X: Features, *, weighting: FeatureWeighting) -> CSR:
     """Return a block's weighted rows in single precision."""
+    if not X.shape[0]:
+        return sparse.csr_array(X.shape, dtype=np.float32)
     return sparse.csr_array(weighting.transform(X)).astype(np.float32)
 
 
