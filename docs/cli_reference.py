@@ -38,7 +38,9 @@ def reference() -> str:
             elif param.name != "help":
                 own.append(line)
         also = f"\n\nAlso: {', '.join(panel.lower() for panel in used)}." if used else ""
-        usage = " ".join([f"pmlkit {name}", *(p.metavar or p.name.upper() for p in _arguments(command))])
+        words = [p.metavar or p.name.upper() for p in _arguments(command)]
+        words = [word if p.required else f"[{word}]" for word, p in zip(words, _arguments(command), strict=True)]
+        usage = " ".join([f"pmlkit {name}", *words])
         head = f"## {name}\n\n{_text(inspect.cleandoc(command.help or ''))}\n\n`{usage} [OPTIONS]`\n"
         parts.append(head + ("\n" + _table(own) if own else "") + also)
     tables = [f"## {panel}\n\n{_table(shared[panel].values())}" for panel in _SHARED]

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._arrays import freeze_csr
+from pmlkit._arrays import MAX_COLUMNS, freeze_csr, is_frame, number_table
 from pmlkit._typing import CSR, BoolArray
-from pmlkit._validation import MAX_COLUMNS, is_frame, number_table
 from pmlkit.exceptions import DataError
 
 _PLAIN_TYPES = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"}

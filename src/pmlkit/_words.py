@@ -31,6 +31,23 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
+def between(low: float, high: float) -> str:
+    """Return an interval of shares in per cent, with a decimal where its ends would look the same.
+
+    Examples
+    --------
+    >>> from pmlkit._words import between
+    >>> between(0.1, 0.25), between(0.001, 0.002), between(0.0, 0.0001)
+    ('between 10 % and 25 %', 'between 0.1 % and 0.2 %', 'less than 0.1 %')
+    """
+    if high < 0.0005:
+        return "less than 0.1 %"
+    ends = [f"{100 * share:.0f} %" for share in (low, high)]
+    if ends[0] == ends[1]:
+        ends = [f"{100 * share:.1f} %" for share in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
+
+
 def shortened(text: str, length: int) -> str:
     """Return a text, or its beginning and an ellipsis."""
     return text if len(text) <= length else text[:length] + "…"

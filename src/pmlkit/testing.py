@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from pmlkit._random import generator
+from pmlkit._arrays import generator
 from pmlkit._typing import FloatArray, IntArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.persistence import dumps, loads

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import pmlkit
-from pmlkit.cli.app import _COMMANDS
+from pmlkit.cli.app import EXAMPLES, app
 
-NAMES = [function.__name__.replace("_", "-") for function, *_ in _COMMANDS]
+NAMES = [str(command.name) for command in app.registered_commands]
 
 
 def test_all_commands_are_there():
@@ -33,7 +33,9 @@ def test_help_teaches_by_examples_and_names_the_common_options(run, name):
 def test_examples_are_understood_by_the_parser(run, name, tmp_path, monkeypatch):
     """No example may hold an unknown option: all fail at most for want of their files."""
     monkeypatch.chdir(tmp_path)  # where the demo has not been, or they would run in earnest, too
-    for line in next(lines for function, _, lines in _COMMANDS if function.__name__.replace("_", "-") == name):
+    lines = [line for line in EXAMPLES.split("\n") if line.split()[1:2] == [name]]
+    assert lines
+    for line in lines:
         words = line.partition(" | ")[0].replace("'", "").split()[1:]
         if words[0] in ("bench", "demo", "methods", "reproduce"):  # They would run in earnest.
             words.append("--help")

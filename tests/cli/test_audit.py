@@ -124,7 +124,7 @@ def test_without_a_terminal_it_says_so(posts, tmp_path):
             "5",
             "--answer-error must be at least 0 and below 0.5, got 5. For 5 % write --answer-error 0.05.",
         ),
-        ("--settle", "first", "--settle must be latest or majority, got 'first'."),
+        ("--settle", "first", "--settle must be one of latest, majority, got 'first'."),
     ],
 )  # fmt: skip
 def test_shares_in_per_cent_are_refused_with_what_to_write(run, option, value, said):

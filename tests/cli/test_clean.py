@@ -251,7 +251,19 @@ def test_whether_every_row_has_a_label_can_be_said(run, posts_csv):
     arguments = ("clean", *options(posts_csv), "--dry-run", "--json", "--every-row-has-a-label")
     high = [json.loads(run(*arguments, answer).stdout)["noise_rate_high"] for answer in ("yes", "no")]
     assert high[0] < high[1]
-    assert "must be auto, yes or no" in run(*arguments, "maybe").output
+    assert "must be one of auto, yes, no" in run(*arguments, "maybe").output
+
+
+def test_what_rows_without_labels_are_can_be_said(run, tmp_path):
+    table = tmp_path / "points.csv"
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.3f},{y:.3f},{'' if k % 4 == 0 else 'left' if x < 0 else 'right'}" for k, (x, y) in
+             enumerate(rng.normal(size=(200, 2)))]  # fmt: skip
+    table.write_text("\n".join(["x,y,tags", *lines]) + "\n", encoding="utf-8")
+    arguments = ("clean", table, "--labels", "tags", "--dry-run", "--json", "--empty-rows")
+    facts = json.loads(run(*arguments, "negative").stdout)
+    assert facts["method"].endswith("rows without labels taken for negative: as given")
+    assert "must be auto, unlabelled or negative" in run(*arguments, "drop").output
 
 
 def test_all_suspects_by_the_names_of_their_rows(run, posts_csv, tmp_path):
@@ -308,7 +320,7 @@ def test_answers_of_several_people_on_the_command_line(run, posts_csv, tmp_path)
     assert not ((gone["id"] == first["id"][0]) & (gone["label"] == first["label"][0])).any()
     result = run("clean", *options(posts_csv), "--answers", path, "--dry-run", "--settle", "mayority")
     assert (result.exit_code, result.stderr) == (
-        2, "error: --settle must be latest or majority, got 'mayority'. Did you mean 'majority'?\n"
+        2, "error: --settle must be one of latest, majority, got 'mayority'. Did you mean 'majority'?\n"
     )  # fmt: skip
     before = path.read_bytes()
     result = run("clean", *options(posts_csv), "--answers", path, "--log", path, "--force")

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pmlkit import NLR, PMLFP, PMLLC, PMLLENFN, UPML, CandidateLogistic, RankSVM, Schirn
+from pmlkit import DRAMA, NLR, PMLFP, PMLLC, PMLLENFN, UPML, CandidateLogistic, RankSVM, Schirn
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics import average_precision
@@ -33,12 +33,17 @@ def strips():
     return load_digit_strips(240, random_state=0)
 
 
+CASES = ["one label", "one label, on no row", "some rows have all labels", "all rows have all labels", "one row"]
+
+
 @methods
-@pytest.mark.parametrize("case", ["one label", "some rows have all labels", "all rows have all labels", "one row"])
+@pytest.mark.parametrize("case", CASES)
 def test_awkward_candidates(method, case, strips):
     X, Y = strips.X[:60], strips.Y[:60].toarray().astype(int)
     if case == "one label":
         Y = Y[:, :1]
+    elif case == "one label, on no row":
+        Y = np.zeros((60, 1), dtype=int)
     elif case == "some rows have all labels":
         Y[:20] = 1
     elif case == "all rows have all labels":
@@ -75,3 +80,11 @@ def test_variants_keep_the_contract(method):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="A column-vector y was passed")
         check_pml_estimator(method)
+
+
+def test_drama_with_a_label_that_no_row_has(strips):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="A column-vector y was passed")
+        model = DRAMA().fit(strips.X[:60], np.zeros((60, 1), dtype=int))
+    assert not model.predict(strips.X[60:80]).any()

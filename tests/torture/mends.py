@@ -39,7 +39,7 @@ MENDS = [
      "raise _damaged(path, str(error)) from error", "raise", "tests/bench/test_store.py -k damaged_store"),
     (6, "npz with 0-d ids", f"{FILES}/npz.py", "        if array.ndim != 1:", "        if False:",
      "tests/trust/test_sentences.py -k odd_content"),
-    (6, "npz with 0-d media", "src/pmlkit/_validation.py",
+    (6, "npz with 0-d media", "src/pmlkit/_arrays.py",
      'not isinstance(media, str) and getattr(media, "ndim", 1) == 1', "not isinstance(media, str)",
      "tests/trust/test_sentences.py -k odd_content"),
     (6, "npz whose media_ends are empty", f"{FILES}/npz.py",

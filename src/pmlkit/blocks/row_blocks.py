@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from pmlkit._arrays import as_csr, moderate
+from pmlkit._arrays import as_csr, frame_names, moderate
 from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
 from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, Features
-from pmlkit._validation import frame_names
 from pmlkit.blocks.engine import Engine, Held, LocalEngine, State, current_client
 from pmlkit.exceptions import DataError
 

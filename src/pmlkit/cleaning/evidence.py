@@ -15,8 +15,8 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from pmlkit._arrays import frame_names
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit._validation import frame_names
 from pmlkit._words import did_you_mean
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
@@ -66,6 +66,7 @@ def cross_fit(
     Y: CSR,
     *,
     n_folds: int = 5,
+    label_names: Sequence[str] | None = None,
     on_fit: Callable[[Any], Any] = lambda model: None,
 ) -> Evidence:
     """Score every cell by models that did not see its row.
@@ -79,6 +80,8 @@ def cross_fit(
         Candidates, in canonical form (`pmlkit._arrays.as_csr`).
     n_folds : int, default=5
         For estimators that do not cross-fit inside. Identical rows share a fold.
+    label_names : sequence of str, optional
+        For warnings of estimators that cross-fit inside.
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
 
@@ -101,6 +104,7 @@ def cross_fit(
     if not getattr(model, "_cross_fits", False):
         return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
     fitted = clone(model)
+    fitted._names_of_columns = label_names
     on_fit(fitted)
     fitted.fit(X, Y)
     return evidence_of(fitted, fitted.out_of_fold_scores_, fitted.label_confidence_.data, Y)
@@ -111,7 +115,10 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
     name = type(fitted).__name__
     scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
     if isinstance(fitted, ClearPML):
-        return Evidence(scores, f"{name}, each row left out in turn", confidence)
+        empty = (
+            fitted.empty_rows_ and f"; rows without labels taken for {fitted.empty_rows_}: {fitted.empty_rows_reason_}"
+        )
+        return Evidence(scores, f"{name}, each row left out in turn{empty or ''}", confidence)
     return Evidence(_as_probabilities(scores, Y), f"{name}, cross-fitted")
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.cleaning.cell_features import JITTER, CellFeatures
 from pmlkit.cleaning.rank_mixture import RankMixture

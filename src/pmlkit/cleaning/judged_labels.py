@@ -22,7 +22,7 @@ from pmlkit.cleaning.reasons import Explainer, Reason, most_likely_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pmlkit._validation import Media
+    from pmlkit._arrays import Media
     from pmlkit.cleaning.result import CleaningResult
 
 __all__ = ["JudgedLabels"]

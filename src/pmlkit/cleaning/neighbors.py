@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import row_hash
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_hash
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.numerics.scaling import scaled
 

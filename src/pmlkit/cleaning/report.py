@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pmlkit._files import check_target, replacing
 from pmlkit._typing import BoolArray
-from pmlkit._words import fact_table, grid, shortened
+from pmlkit._words import between, fact_table, grid, shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
@@ -53,6 +53,7 @@ def render_report(summary: dict[str, Any]) -> str:
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": _percent, "count": _count}
+    environment.globals["between"] = _between
     source = resources.files("pmlkit.cleaning").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(summary)
 
@@ -156,7 +157,7 @@ def notebook_view(result: CleaningResult) -> str:
         ("rows", f"{result.Y.shape[0]:,}"),
         ("labels", f"{result.Y.shape[1]:,}"),
         ("candidates", f"{result.Y.nnz:,}"),
-        ("probably wrong", f"{rate:.0%} (between {rate.low:.0%} and {rate.high:.0%})"),
+        ("probably wrong", f"{rate:.0%} ({between(rate.low, rate.high)})"),
         ("judged by", result.method),
         ("advice", result.advice()),
     ]
@@ -386,6 +387,10 @@ def _percent(share: float | None) -> str:
     return "<\u20091\u00a0%" if 0 < share < 0.005 else f"{100 * share:.0f}\u00a0%"
 
 
+def _between(low: float, high: float) -> str:
+    return between(low, high).replace(" %", "\u00a0%")
+
+
 def _count(number: int, noun: str = "") -> str:
-    shown = f"{number:,}".replace(",", "\u202f")
+    shown = f"{number:,}"
     return f"{shown} {noun}{'' if number == 1 else 's'}" if noun else shown

@@ -152,123 +152,62 @@ app = typer.Typer(
     epilog="Start with [cyan]pmlkit demo[/]. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted, 143 terminated.",
 )
 
-_START, _REVIEW, _DATA = "Start here", "Asking people", "Data sets"
-_MODELS, _BENCH = "Models", "Benchmarks"
-_COMMANDS: tuple[tuple[Callable[..., None], str, tuple[str, ...]], ...] = (
-    (demo, _START, ("pmlkit demo", "pmlkit demo --rows 5000 --seed 7 --out /tmp/strips")),
-    (methods, _START, ("pmlkit methods", "pmlkit methods PMLLFC", "pmlkit methods --json")),
-    (
-        clean,
-        _START,
-        (
-            "pmlkit clean posts.csv --labels tags --sep ';' --text body -o cleaned.csv --report report.html",
-            "pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv",
-        ),
-    ),
-    (audit, _REVIEW, ("pmlkit audit posts.csv --labels tags --sep ';' --text body --answers answers.csv",)),
-    (
-        review,
-        _REVIEW,
-        (
-            "pmlkit review posts.csv --labels tags --text body",
-            "pmlkit review posts.csv --labels tags --text body --answers tags.sqlite --no-browser",
-        ),
-    ),
-    (
-        apply,
-        _REVIEW,
-        ("pmlkit apply review.sqlite posts.csv --labels tags --text body -o cleaned.csv",),
-    ),
-    (
-        export,
-        _REVIEW,
-        ("pmlkit export posts.csv --labels tags --text body --to label-studio -o tasks.json",),
-    ),
-    (
-        import_answers,
-        _REVIEW,
-        ("pmlkit import-answers export.json --from label-studio -o answers.csv",),
-    ),
-    (
-        info,
-        _DATA,
-        (
-            "pmlkit info pmlkit-demo/demo.npz",
-            "pmlkit info posts.csv --labels tags --sep ';' --id post_id",
-            "pmlkit info model.skops",
-        ),
-    ),
-    (
-        convert,
-        _DATA,
-        (
-            "pmlkit convert yeast.arff yeast.npz --labels yeast.xml",
-            "pmlkit convert posts.csv posts.parquet --labels 'tag_*'",
-        ),
-    ),
-    (
-        noise,
-        _DATA,
-        (
-            "pmlkit noise clean.npz noisy.npz --ratio 0.5",
-            "pmlkit noise clean.npz noisy.npz --ratio 1 --kind confusable --seed 3",
-        ),
-    ),
-    (
-        fit,
-        _MODELS,
-        (
-            "pmlkit fit pmlkit-demo/demo.npz -o model.skops",
-            "pmlkit fit posts.csv --labels 'tag_*' -m PMLLFC -p fit_intercept=true -o posts.skops",
-        ),
-    ),
-    (
-        predict,
-        _MODELS,
-        ("pmlkit predict model.skops new.csv -o predictions.csv", "pmlkit predict model.skops new.csv --scores | head"),
-    ),
-    (
-        evaluate,
-        _MODELS,
-        (
-            "pmlkit evaluate model.skops test.npz",
-            "pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'",
-            "pmlkit evaluate posts.skops checked.csv --option truth=right_tags --sep ';'",
-        ),
-    ),
-    (
-        bench,
-        _BENCH,
-        (
-            "pmlkit bench --data digit-strips --methods PMLLFC,MLkNN --noise 0.5,1 --repeats 3",
-            "pmlkit bench --data scene --data enron --noise 0.1,0.5,1,2 --jobs 2 --out results.sqlite",
-            "pmlkit bench plan.toml --jobs 2",
-        ),
-    ),
-    (
-        report,
-        _BENCH,
-        (
-            "pmlkit report results.sqlite -o report.html",
-            "pmlkit report results.sqlite --latex -o tables.tex",
-            "pmlkit report results.sqlite --csv | diff means.csv -",
-        ),
-    ),
-    (
-        reproduce,
-        _BENCH,
-        (
-            "pmlkit reproduce --quick --embedded",
-            "pmlkit reproduce --quick --jobs 2",
-            "pmlkit reproduce --jobs 2 --out reproduction",
-            "pmlkit reproduce pml-lc --quick",
-        ),
-    ),
-)
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start here": (demo, methods, clean),
+    "Asking people": (audit, review, apply, export, import_answers),
+    "Data sets": (info, convert, noise),
+    "Models": (fit, predict, evaluate),
+    "Benchmarks": (bench, report, reproduce),
+}
+EXAMPLES = """
+pmlkit demo
+pmlkit demo --rows 5000 --seed 7 --out /tmp/strips
+pmlkit methods
+pmlkit methods PMLLFC
+pmlkit methods --json
+pmlkit clean posts.csv --labels tags --sep ';' --text body -o cleaned.csv --report report.html
+pmlkit clean photos.csv --labels 'tag_*' --images file=photos --dry-run --log removed.csv
+pmlkit audit posts.csv --labels tags --sep ';' --text body --answers answers.csv
+pmlkit review posts.csv --labels tags --text body
+pmlkit review posts.csv --labels tags --text body --answers tags.sqlite --no-browser
+pmlkit apply review.sqlite posts.csv --labels tags --text body -o cleaned.csv
+pmlkit export posts.csv --labels tags --text body --to label-studio -o tasks.json
+pmlkit import-answers export.json --from label-studio -o answers.csv
+pmlkit info pmlkit-demo/demo.npz
+pmlkit info posts.csv --labels tags --sep ';' --id post_id
+pmlkit info model.skops
+pmlkit convert yeast.arff yeast.npz --labels yeast.xml
+pmlkit convert posts.csv posts.parquet --labels 'tag_*'
+pmlkit noise clean.npz noisy.npz --ratio 0.5
+pmlkit noise clean.npz noisy.npz --ratio 1 --kind confusable --seed 3
+pmlkit fit pmlkit-demo/demo.npz -o model.skops
+pmlkit fit posts.csv --labels 'tag_*' -m PMLLFC -p fit_intercept=true -o posts.skops
+pmlkit predict model.skops new.csv -o predictions.csv
+pmlkit predict model.skops new.csv --scores | head
+pmlkit evaluate model.skops test.npz
+pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'
+pmlkit evaluate posts.skops checked.csv --option truth=right_tags --sep ';'
+pmlkit bench --data digit-strips --methods PMLLFC,MLkNN --noise 0.5,1 --repeats 3
+pmlkit bench --data scene --data enron --noise 0.1,0.5,1,2 --jobs 2 --out results.sqlite
+pmlkit bench plan.toml --jobs 2
+pmlkit report results.sqlite -o report.html
+pmlkit report results.sqlite --latex -o tables.tex
+pmlkit report results.sqlite --csv | diff means.csv -
+pmlkit reproduce --quick --embedded
+pmlkit reproduce --quick --jobs 2
+pmlkit reproduce --jobs 2 --out reproduction
+pmlkit reproduce pml-lc --quick
+"""
 
 
-def _examples(lines: tuple[str, ...]) -> str:
+def _examples(command: str) -> str:
+    lines = [line for line in EXAMPLES.splitlines() if line.split()[1:2] == [command]]
     return "\n".join(["[bold]Examples[/]", *(f"  [cyan]{line}[/]" for line in lines)])
+
+
+def _paragraphs(doc: str) -> str:
+    """Return a docstring with one line per paragraph, for a terminal of any width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n"))
 
 
 def _show_version(value: bool) -> None:
@@ -291,7 +230,8 @@ def _pmlkit(
         typer.echo(context.get_help())
 
 
-for _function, _panel, _lines in _COMMANDS:
-    app.command(_function.__name__.replace("_", "-"), rich_help_panel=_panel, epilog=_examples(_lines))(
-        expand(_function)
-    )
+for _panel, _functions in _PANELS.items():
+    for _function in _functions:
+        _name = _function.__name__.replace("_", "-")
+        _help = _paragraphs(_function.__doc__ or "")
+        app.command(_name, rich_help_panel=_panel, help=_help, epilog=_examples(_name))(expand(_function))

@@ -10,13 +10,11 @@ import typer
 
 from pmlkit._words import letters, printable
 from pmlkit.cli.output import ERR, Misuse, emit, emit_facts, fact_table, plain_table, printable_lines, say
-from pmlkit.cli.params import Common, Force, literal
-from pmlkit.cli.steps import check_output, look_here_for_modules
-from pmlkit.exceptions import DataError
+from pmlkit.cli.params import Common, Force, flag, literal
+from pmlkit.cli.steps import check_output, look_here_for_modules, misuse
 
 if TYPE_CHECKING:
     from pmlkit.bench import Plan, RunSummary
-if TYPE_CHECKING:
     from pmlkit.bench.paper import Reproduction
 
 _plan_option = partial(typer.Option, rich_help_panel="What to run")
@@ -29,7 +27,7 @@ def bench(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
+            metavar="PLAN", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
         ),
     ] = None,
     data: Annotated[
@@ -67,12 +65,10 @@ def bench(
         ),
     ] = None,
     kind: Annotated[
-        str | None,
-        _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]"),
+        str | None, _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]")
     ] = None,
     repeats: Annotated[
-        int | None,
-        _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]"),
+        int | None, _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]")
     ] = None,
     seed: Annotated[int | None, _plan_option(metavar="S", help="Random seed. \\[default: 0]")] = None,
     tune: Annotated[
@@ -82,22 +78,21 @@ def bench(
         ),
     ] = False,
     out: Annotated[
-        Path,
-        _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again."),
+        Path, _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again.")
     ] = Path("results.sqlite"),
     jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
     dask: Annotated[
-        str | None,
-        _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local."),
+        str | None, _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.")
     ] = None,
-    max_seconds: Annotated[float, _run_option(metavar="S", help="Time limit per cell.")] = 3600.0,
+    max_seconds: Annotated[
+        float, _run_option(metavar="S", help="Time limit of a cell, which is one fit and its evaluation.")
+    ] = 3600.0,
     max_mb: Annotated[
         float | None,
-        _run_option(metavar="MB", help="Memory limit per cell. \\[default: an equal share of the machine's per job]"),
+        _run_option(metavar="MB", help="Memory limit of a cell. \\[default: an equal share of the machine's per job]"),
     ] = None,
     retry_failed: Annotated[
-        bool,
-        _run_option("--retry-failed", metavar="", help="Run cells again that failed before."),
+        bool, _run_option("--retry-failed", metavar="", help="Run cells again that failed before.")
     ] = False,
 ) -> None:
     """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
@@ -111,7 +106,7 @@ def bench(
     words |= {"repeats": repeats, "seed": seed, "tune": tune or None}
     given = {key: value for key, value in words.items() if value is not None}
     look_here_for_modules()
-    try:
+    with misuse(PlanError):
         chosen = _plan(plan, given, out)
         summary = run(
             chosen,
@@ -124,8 +119,6 @@ def bench(
             progress=Display(ERR),
             command=shlex.join(["pmlkit", *sys.argv[1:]]),
         )
-    except PlanError as error:
-        raise Misuse(str(error)) from error
     _report(chosen, summary, out, common)
 
 
@@ -211,10 +204,7 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
         for (label, data, reason), count in list(counts.items())[:_SHOWN_REASONS]:
             table.add_row(printable(label), printable(data), f"{count:,}", printable(reason))
         shown += ["", table]
-        say(
-            "warning",
-            f"{summary.n_failed:,} cells failed; --retry-failed runs them again.",
-        )
+        say("warning", f"{summary.n_failed:,} cells failed; --retry-failed runs them again.")
     emit_facts(facts, *shown, as_json=common.json)
 
 
@@ -233,16 +223,10 @@ def report(
             show_default=False,
         ),
     ] = None,
-    latex: Annotated[
-        bool, typer.Option("--latex", metavar="", help="LaTeX tables (booktabs) instead of the page.")
-    ] = False,
+    latex: Annotated[bool, flag("--latex", help="LaTeX tables (booktabs) instead of the page.")] = False,
     csv: Annotated[
         bool,
-        typer.Option(
-            "--csv",
-            metavar="",
-            help="Means and standard deviations, without times: two runs of one plan give the same bytes.",
-        ),
+        flag("--csv", help="Means and standard deviations, without times: two runs of one plan give the same bytes."),
     ] = False,
     against: Annotated[
         str | None,
@@ -261,14 +245,10 @@ def report(
         check_output(target, store, force=force)
     from pmlkit import bench
 
-    try:
+    with misuse():
         made = bench.report(
             store, format="csv" if csv else "latex" if latex else "html", reference=against, title=title
         )
-    except DataError:
-        raise
-    except ValueError as error:
-        raise Misuse(str(error)) from error
     if target is None:
         typer.echo(printable_lines(made.text) if sys.stdout.isatty() else made.text, nl=False)
         return
@@ -287,16 +267,11 @@ def report(
 def reproduce(
     common: Common,
     paper: Annotated[
-        str,
-        typer.Argument(metavar="PAPER", help="Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp)."),
+        str, typer.Argument(metavar="PAPER", help="Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp).")
     ] = "pml-lfc",
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", metavar="", help="2 repeats and 40 s per cell: minutes instead of days."),
-    ] = False,
+    quick: Annotated[bool, flag("--quick", help="2 repeats and 40 s per cell: minutes instead of days.")] = False,
     embedded: Annotated[
-        bool,
-        typer.Option("--embedded", metavar="", help="On the embedded digit strips, which need no data file."),
+        bool, flag("--embedded", help="On the embedded digit strips, which need no data file.")
     ] = False,
     out: Annotated[
         Path,
@@ -322,9 +297,7 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", metavar="", help="Run cells again that failed before.")
-    ] = False,
+    retry_failed: Annotated[bool, flag("--retry-failed", help="Run cells again that failed before.")] = False,
 ) -> None:
     """Run the paper of PML-LFC again: tables 1 to 3, figures 3 and 4, and a verdict on each of its claims.
 

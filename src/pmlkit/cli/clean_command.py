@@ -9,19 +9,21 @@ import typer
 from rich.text import Text
 
 from pmlkit._files import together
-from pmlkit._words import counted, listing, printable
+from pmlkit._words import between, counted, listing, printable
 from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
 from pmlkit.cli.params import (
-    Columns,
     Common,
     Force,
-    InputFile,
     Jobs,
+    MergeLabels,
     MethodParams,
-    Reading,
+    MinRows,
     Running,
     Settling,
-    retyped,
+    Source,
+    check_choice,
+    flag,
+    percent_hint,
 )
 from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
 from pmlkit.exceptions import DataError
@@ -71,31 +73,20 @@ class Outputs:
 
 
 def clean(
-    file: InputFile,
-    reading: Reading,
-    columns: Columns,
+    source: Source,
     common: Common,
     outputs: Outputs,
     where: Running,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would be done; write no cleaned table.")
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", help="Only say what would be done; write no cleaned table.")] = False,
     precision: Annotated[
         float,
         typer.Option(
             help="Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."
         ),
     ] = 0.9,
-    may_empty_rows: Annotated[
-        bool, typer.Option("--may-empty-rows", metavar="", help="Allow a row to lose all of its labels.")
-    ] = False,
-    merge_labels: Annotated[
-        bool,
-        typer.Option(
-            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
-        ),
-    ] = False,
-    min_rows: Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")] = 5,
+    may_empty_rows: Annotated[bool, flag("--may-empty-rows", help="Allow a row to lose all of its labels.")] = False,
+    merge_labels: MergeLabels = False,
+    min_rows: MinRows = 5,
     method: Annotated[
         str,
         typer.Option(
@@ -116,6 +107,13 @@ def clean(
     ] = None,
     every_row_has_a_label: Annotated[
         str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
+    ] = "auto",
+    empty_rows: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|unlabelled|negative",
+            help="What rows without labels are: not labelled yet, or rows to which no label applies.",
+        ),
     ] = "auto",
     answers: Annotated[
         Path | None,
@@ -138,27 +136,27 @@ def clean(
     _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
-    if every_row_has_a_label not in _ANSWERS:
-        raise Misuse(f"--every-row-has-a-label must be auto, yes or no, got {every_row_has_a_label!r}.")
+    check_choice(every_row_has_a_label, _ANSWERS, "--every-row-has-a-label")
+    check_choice(empty_rows, ("auto", "unlabelled", "negative"), "--empty-rows")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:
         raise Misuse("--pred-probs need no fit: leave --workers, --memory and --dask out.")
     beside = [path for path in (pred_probs, answers) if path is not None]
     for path in outputs.given.values():
-        check_output(path, file, *reading.files, *columns.files, *beside, force=force)
+        check_output(path, *source.files, *beside, force=force)
     if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
         raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
-    table = load(file, reading, columns, merge_labels=merge_labels, keep_table=True)
+    table = load(source, merge_labels=merge_labels, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
     with running(where) as place:
         result = find_suspects(
             table, judge, min_rows, answers, place, pred_probs=pred_probs,
-            every_row_has_a_label=_ANSWERS[every_row_has_a_label], settle=settle,
+            every_row_has_a_label=_ANSWERS[every_row_has_a_label], empty_rows=empty_rows, settle=settle,
         )  # fmt: skip
     chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
     with together():
@@ -174,15 +172,15 @@ def clean(
                     result.to_csv(csv_file, which, **chosen, force=force, on_lines=watch.advance)
         if outputs.report is not None:
             with Watch(f"writing {outputs.report.name}"):
-                title = f"How clean are the labels of {file.name}?"
+                title = f"How clean are the labels of {source.file.name}?"
                 result.report(outputs.report, title=title, **chosen, force=force)
-    advice = result.advice(**chosen, table=retyped(file, reading, columns))
+    advice = result.advice(**chosen, table=source.retyped())
     _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
 
 
 def _check_precision(precision: float) -> None:
     if not 0 < precision <= 1:
-        hint = f" For {precision:g} % write --precision {precision / 100:g}." if 1 < precision <= 100 else ""
+        hint = percent_hint("precision", precision) if 1 < precision <= 100 else ""
         raise Misuse(f"--precision must be above 0 and at most 1, got {precision:g}.{hint}")
 
 
@@ -230,9 +228,9 @@ def _print(
         "labels": f"{result.Y.nnz:,} given, of {counted(result.Y.shape[1], 'kind')}",
         "features": "; ".join(features),
         "judged by": result.method,
-        "random mistakes": f"about {_percent(found['random_mistakes'])} of the labels (between "
-        f"{_percent(found['random_mistakes_low'])} and {_percent(found['random_mistakes_high'])})",
-        "all mistakes": f"between {_percent(found['noise_rate_low'])} and {_percent(found['noise_rate_high'])}, "
+        "random mistakes": f"about {_percent(found['random_mistakes'])} of the labels "
+        f"({between(found['random_mistakes_low'], found['random_mistakes_high'])})",
+        "all mistakes": f"{between(found['noise_rate_low'], found['noise_rate_high'])}, "
         f"at a guess {_percent(found['noise_rate'])}",
         "would remove" if dry_run else "removed": f"{counted(found['removed'], 'label')} in "
         f"{counted(found['rows_changed'], 'row')}",

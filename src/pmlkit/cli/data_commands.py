@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pmlkit._words import did_you_mean, printable
+from pmlkit._words import printable
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
-from pmlkit.cli.params import FORMAT_NAMES, Columns, Common, Force, InputFile, Reading
-from pmlkit.cli.steps import check_output, load, load_model
+from pmlkit.cli.params import Common, Force, Source, check_choice
+from pmlkit.cli.steps import check_output, load, load_model, misuse
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pmlkit.data import PMLDataset
 
 _N_LABELS_SHOWN = 12
+_WRITTEN_FORMATS = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
 _KINDS = ("uniform", "correlated", "confusable")
 _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 
@@ -31,7 +32,7 @@ OutputFile = Annotated[
 ]
 
 
-def info(file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
+def info(source: Source, common: Common) -> None:
     """Describe a data set, table or model file.
 
     Of data: its size, its labels, and its noise where the truth is known. Of a model that `pmlkit fit` wrote: what it
@@ -41,15 +42,15 @@ def info(file: InputFile, reading: Reading, columns: Columns, common: Common) ->
 
     from pmlkit.persistence import is_model_file
 
-    if str(file) != "-" and is_model_file(file):
-        _describe_model(file, as_json=common.json)
+    if str(source.file) != "-" and is_model_file(source.file):
+        _describe_model(source.file, as_json=common.json)
         return
-    data, features = _read(file, reading, columns)
+    data, features = _read(source)
     counts = np.bincount(data.Y.indices, minlength=data.n_labels)
     false = None if data.truth is None else counts - np.bincount(data.truth.indices, minlength=data.n_labels)
     described = data.describe()
     facts: dict[str, object] = {
-        "file": file,
+        "file": source.file,
         "name": data.name,
         "provenance": data.provenance,
         **described,
@@ -117,13 +118,11 @@ def _describe_model(file: Path, *, as_json: bool) -> None:
 
 
 def convert(
-    file: InputFile,
+    source: Source,
     out: OutputFile,
-    reading: Reading,
-    columns: Columns,
     common: Common,
     out_format: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Instead of the ending: arff, csv, libsvm, npz, parquet, tsv.")
+        str | None, typer.Option(metavar="NAME", help=f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.")
     ] = None,
     out_labels: Annotated[
         str | None,
@@ -132,20 +131,18 @@ def convert(
     force: Force = False,
 ) -> None:
     """Write a data set in another format; the texts and categories of a table become numbers."""
-    _check_choice(out_format, FORMAT_NAMES, "--out-format")
-    _check_choice(out_labels, ("candidates", "truth"), "--out-labels")
-    check_output(out, file, *reading.files, *columns.files, force=force)
-    data, _ = _read(file, reading, columns)
+    check_choice(out_format, _WRITTEN_FORMATS, "--out-format")
+    check_choice(out_labels, ("candidates", "truth"), "--out-labels")
+    check_output(out, *source.files, force=force)
+    data, _ = _read(source)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
     emit_facts({"written": out, **_size(data, out)}, as_json=common.json)
 
 
 def noise(
-    file: InputFile,
+    source: Source,
     out: OutputFile,
-    reading: Reading,
-    columns: Columns,
     common: Common,
     ratio: Annotated[
         float | None,
@@ -181,16 +178,16 @@ def noise(
     """Add false candidates to true labels, for experiments whose right answer is known."""
     from pmlkit.data import noise_report
 
-    _check_choice(kind, _KINDS, "--kind")
-    _check_choice(rounding, _ROUNDINGS, "--rounding")
+    check_choice(kind, _KINDS, "--kind")
+    check_choice(rounding, _ROUNDINGS, "--rounding")
     if sum(amount is not None for amount in (ratio, avg_candidates, extra_labels)) > 1:
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:
         ratio = 1.0
-    check_output(out, file, *reading.files, *columns.files, force=force)
-    data, _ = _read(file, reading, columns)
+    check_output(out, *source.files, force=force)
+    data, _ = _read(source)
     if data.truth is None:
-        say("note", f"the truth of {file.name} is unknown: its labels are taken for the truth.")
+        say("note", f"the truth of {source.file.name} is unknown: its labels are taken for the truth.")
     amounts = {"avg_candidates": avg_candidates, "extra_labels": extra_labels}
     options: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
     if extra_labels is not None:
@@ -210,35 +207,28 @@ def noise(
     emit(facts | {"false_candidates_by_label": by_label}, fact_table(shown), as_json=common.json)
 
 
-def _read(file: Path, reading: Reading, columns: Columns) -> tuple["PMLDataset", list[str]]:
+def _read(source: Source) -> tuple["PMLDataset", list[str]]:
     """Read a file as a data set, and say what became of the columns of a table of texts."""
     from pmlkit.data import Table
 
-    source = load(file, reading, columns)
-    if not isinstance(source, Table):
-        return source, []
+    found = load(source)
+    if not isinstance(found, Table):
+        return found, []
     with Watch("turning columns into numbers"):
-        return source.to_dataset(), source.features
+        return found.to_dataset(), found.features
 
 
 def _write(data: "PMLDataset", out: Path, out_format: str | None, options: dict[str, Any]) -> None:
     from pmlkit.data import write
 
     try:
-        # Whether the file may be replaced was asked before the work began.
-        write(data, out, format=out_format, force=True, **options)
+        with misuse():  # whether the file may be replaced was asked before the work began
+            write(data, out, format=out_format, force=True, **options)
     except DataError as error:
         if error.option == "format":
             raise Misuse(error.replace(option="out_format").sentence(spell)) from error
         raise
-    except ValueError as error:
-        raise Misuse(str(error)) from error
 
 
 def _size(data: "PMLDataset", out: Path) -> dict[str, int]:
     return {"rows": data.n_samples, "features": data.n_features, "labels": data.n_labels, "bytes": out.stat().st_size}
-
-
-def _check_choice(word: str | None, allowed: tuple[str, ...], option: str) -> None:
-    if word is not None and word not in allowed:
-        raise Misuse(f"{option} must be one of {', '.join(allowed)}, got {word!r}.{did_you_mean(word, allowed)}")

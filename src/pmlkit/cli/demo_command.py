@@ -15,7 +15,7 @@ from rich.text import Text
 from pmlkit._files import check_target, replacing
 from pmlkit._words import CLEANING, FIVE, PRECISION_AT
 from pmlkit.cli.output import OUT, Watch, comparison, emit, heading, plain_table
-from pmlkit.cli.params import Common, Force
+from pmlkit.cli.params import Common, Force, flag
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -28,17 +28,13 @@ _DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
 
 def demo(
     common: Common,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the data, a model and a page.")] = Path(
-        "pmlkit-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
+    ] = Path("pmlkit-demo"),
     rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
-    review: Annotated[
-        bool, typer.Option("--review", metavar="", help="Open the review page on the images instead.")
-    ] = False,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", metavar="", help="With --review: only print the address.")
-    ] = False,
+    review: Annotated[bool, flag("--review", help="Open the review page on the images instead.")] = False,
+    no_browser: Annotated[bool, flag("--no-browser", help="With --review: only print the address.")] = False,
     force: Force = False,
 ) -> None:
     """Try pmlkit on embedded data: find false labels of images of handwritten digits, and learn despite them.

@@ -13,16 +13,17 @@ from rich.text import Text
 from pmlkit._words import counted, listing, printable
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
 from pmlkit.cli.params import (
-    Columns,
     Common,
     Force,
-    InputFile,
     Jobs,
+    MergeLabels,
     MethodName,
     MethodParams,
     ModelFile,
-    Reading,
     Running,
+    Source,
+    flag,
+    percent_hint,
 )
 from pmlkit.cli.steps import (
     build_model,
@@ -32,6 +33,7 @@ from pmlkit.cli.steps import (
     limit_jobs,
     load,
     load_model,
+    misuse,
     open_table,
     running,
 )
@@ -40,16 +42,12 @@ if TYPE_CHECKING:
     from pmlkit.blocks import RowBlocks
     from pmlkit.data import PMLDataset, Table
     from pmlkit.methods.base import BasePML
-if TYPE_CHECKING:
-    from pmlkit.methods.base import BasePML
 
 _MANY_EMPTY = 0.1  # share of rows without any predicted label above which a note is printed
 
 
 def fit(
-    file: InputFile,
-    reading: Reading,
-    columns: Columns,
+    source: Source,
     common: Common,
     where: Running,
     output: Annotated[
@@ -57,12 +55,7 @@ def fit(
     ],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
-    merge_labels: Annotated[
-        bool,
-        typer.Option(
-            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
-        ),
-    ] = False,
+    merge_labels: MergeLabels = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -73,21 +66,21 @@ def fit(
 
     model = build_model(method, param)
     limit_jobs(jobs, model)
-    check_output(output, file, *reading.files, *columns.files, force=force)
-    source = load(file, reading, columns, merge_labels=merge_labels)
-    if isinstance(source, Table):
-        source.check_labels()
+    check_output(output, *source.files, force=force)
+    table = load(source, merge_labels=merge_labels)
+    if isinstance(table, Table):
+        table.check_labels()
         with Watch("turning columns into numbers"):
-            source.X  # noqa: B018  a step of its own in the progress display
-    left_out = None if isinstance(source, PMLDataset) else source.feature_columns.left_out
+            table.X  # noqa: B018  a step of its own in the progress display
+    left_out = None if isinstance(table, PMLDataset) else table.feature_columns.left_out
     if left_out:
         say("note", f"columns that are not used: {listing(left_out)}.")
     started = time.perf_counter()
-    rows: RowBlocks | Table | PMLDataset = source
+    rows: RowBlocks | Table | PMLDataset = table
     with running(where) as place:
-        if holds_blocks(source) or place is not None:
+        if holds_blocks(table) or place is not None:
             with Watch("reading blocks of rows"):
-                rows = (place or Executor()).rows(source)
+                rows = (place or Executor()).rows(table)
         _fit(model, rows)
         n_candidates = rows.n_candidates if isinstance(rows, RowBlocks) else rows.Y.nnz
     seconds = time.perf_counter() - started
@@ -98,7 +91,7 @@ def fit(
         "method": type(model).__name__,
         "rows": rows.n_rows if isinstance(rows, RowBlocks) else rows.Y.shape[0],
         "features": model.n_features_in_,
-        "columns": None if isinstance(source, PMLDataset) else "; ".join(source.features),
+        "columns": None if isinstance(table, PMLDataset) else "; ".join(table.features),
         "labels": len(model.label_names_),
         "candidates": int(n_candidates),
         "iterations": None if n_iter is None else int(n_iter),
@@ -108,15 +101,13 @@ def fit(
     emit(facts | {"parameters": model.get_params()}, fact_table(shown), as_json=common.json)
 
 
-def _fit(model: "BasePML", source: "Table | PMLDataset | RowBlocks") -> None:
+def _fit(model: "BasePML", rows: "Table | PMLDataset | RowBlocks") -> None:
     from sklearn.utils._param_validation import InvalidParameterError
 
-    with Watch(f"fitting {type(model).__name__}") as watch:
+    with misuse(InvalidParameterError), Watch(f"fitting {type(model).__name__}") as watch:
         follow(model, watch)
         try:
-            model.fit(source)
-        except InvalidParameterError as error:
-            raise Misuse(str(error)) from error
+            model.fit(rows)
         finally:
             if hasattr(model, "set_callbacks"):
                 model.set_callbacks()
@@ -124,9 +115,7 @@ def _fit(model: "BasePML", source: "Table | PMLDataset | RowBlocks") -> None:
 
 def predict(
     model: ModelFile,
-    file: InputFile,
-    reading: Reading,
-    columns: Columns,
+    source: Source,
     common: Common,
     where: Running,
     output: Annotated[
@@ -135,15 +124,12 @@ def predict(
             "--output", "-o", metavar="PATH", help="The CSV file; without it, standard output.", show_default=False
         ),
     ] = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", metavar="", help="Write every label's score instead of the label sets.")
-    ] = False,
+    scores: Annotated[bool, flag("--scores", help="Write every label's score instead of the label sets.")] = False,
     probabilities: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--probabilities",
-            metavar="",
-            help="Take probabilities for scores, of models that have them (`pmlkit info MODEL` says so).",
+            help="Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
         ),
     ] = False,
     top: Annotated[
@@ -170,15 +156,15 @@ def predict(
     if scores and (top is not None or threshold is not None):
         raise Misuse("--scores writes all scores: leave --top and --threshold out.")
     if output is not None:
-        check_output(output, model, file, *reading.files, *columns.files, force=force)
+        check_output(output, model, *source.files, force=force)
     limit_jobs(jobs)
     fitted = load_model(model)
     if probabilities and not hasattr(fitted, "predict_proba"):
         raise Misuse(f"{type(fitted).__name__} has no probabilities: use --scores.")
     if threshold is not None and hasattr(fitted, "predict_proba") and not 0 <= threshold <= 1:
-        hint = f" For {threshold:g} % write --threshold {threshold / 100:g}." if 1 < threshold <= 100 else ""
+        hint = percent_hint("threshold", threshold) if 1 < threshold <= 100 else ""
         raise Misuse(f"The scores of this model are between 0 and 1, got --threshold {threshold:g}.{hint}")
-    rows = _read_rows(fitted, file, reading, columns)
+    rows = _read_rows(fitted, source)
     with running(where) as place, Watch("predicting") as watch:
         if holds_blocks(rows):
             (place or Executor()).rows(rows)
@@ -192,7 +178,7 @@ def predict(
             probabilities=probabilities,
             top=top,
             threshold=threshold,
-            sep=reading.sep or ";",
+            sep=source.sep or ";",
             force=True,  # whether it may be replaced was asked before the work began
             place=place,
             on_rows=watch.advance,
@@ -211,42 +197,41 @@ def predict(
     emit_facts(facts, as_json=common.json)
 
 
-def _read_rows(
-    model: "BasePML", file: Path, reading: Reading, columns: Columns, *, needs_labels: bool = False
-) -> "Table | PMLDataset":
+def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) -> "Table | PMLDataset":
     """Read rows as the model knows them: a table of its columns, or a data set."""
     from pmlkit.data import Table
     from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
 
-    if needs_labels and matching_files(file) is not None:
+    is_many = matching_files(source.file) is not None
+    if needs_labels and is_many:
         raise Misuse("evaluate reads one file: give the path of one.")
     if hasattr(model, "table_reader_"):
-        table = open_table(file, reading, columns, like=model)
+        table = open_table(source, like=model)
         if not needs_labels and isinstance(table, Table):
             with Watch("turning columns into numbers"):
                 table.X  # noqa: B018  a step of its own in the progress display
         return table
-    if columns.options:
+    if source.features:
         raise Misuse("This model knows its features by themselves: leave --text and the like out.")
-    is_table = matching_files(file) is not None or (reading.format or find_format(file)) in TABLE_FORMATS
-    if is_table and hasattr(model, "feature_names_in_") and not reading.labels and not needs_labels:
-        return open_table(file, reading, columns, like=model)
-    source = load(file, reading)
-    return source.to_dataset() if isinstance(source, Table) else source
+    is_table = is_many or (source.format or find_format(source.file)) in TABLE_FORMATS
+    if is_table and hasattr(model, "feature_names_in_") and not source.labels and not needs_labels:
+        return open_table(source, like=model)
+    found = load(source)
+    return found.to_dataset() if isinstance(found, Table) else found
 
 
-def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Columns, common: Common) -> None:
+def evaluate(model: ModelFile, source: Source, common: Common) -> None:
     """Measure a model on rows whose true labels are known.
 
-    --option truth= names the column of true label sets, or those of 0/1. Labels that the model does not know count
-    as missed.
+    --option truth= names the column of true label sets, or the columns of 0/1. Labels that the model does not know
+    count as missed.
     """
     from pmlkit.predictions import evaluate_model
 
     fitted = load_model(model)
-    data = _read_rows(fitted, file, reading, columns, needs_labels=True)
+    data = _read_rows(fitted, source, needs_labels=True)
     with Watch("predicting"):
-        evaluation = evaluate_model(fitted, data, labels=reading.options(file).get("labels"))
+        evaluation = evaluate_model(fitted, data, labels=source.reading.get("labels"))
     found, unknown, n_rows = evaluation.metrics, evaluation.unknown_labels, evaluation.n_rows
     if unknown:
         many = counted(
@@ -255,9 +240,9 @@ def evaluate(model: ModelFile, file: InputFile, reading: Reading, columns: Colum
             "true labels are unknown to the model and count",
         )
         say("note", f"{many} as missed: {listing(unknown, 6)}.")
-    facts: dict[str, object] = {"model": model, "file": file, "method": type(fitted).__name__, "rows": n_rows}
+    facts: dict[str, object] = {"model": model, "file": source.file, "method": type(fitted).__name__, "rows": n_rows}
     facts |= {**found, "unknown_labels": list(unknown)}
-    title = f"{type(fitted).__name__} on the {counted(n_rows, 'row')} of {file.name}"
+    title = f"{type(fitted).__name__} on the {counted(n_rows, 'row')} of {source.file.name}"
     dropped = int(found["rows_dropped"])
     note = (
         f"{counted(dropped, 'row has', 'rows have')} no true label or all of them: no ranking loss, one-error and "
@@ -277,7 +262,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 def methods(
     common: Common,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show the parameters of this one.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Show the parameters of this one.", show_default=False)
     ] = None,
 ) -> None:
     """List the methods, or show one with its parameters."""

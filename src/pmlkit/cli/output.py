@@ -90,10 +90,7 @@ def plain_table(*columns: str, right: Collection[int] = ()) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="dim", show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for position, name in enumerate(columns):
         table.add_column(
-            name,
-            justify="right" if position in right else "left",
-            overflow="fold",
-            no_wrap=position in right,
+            name, justify="right" if position in right else "left", overflow="fold", no_wrap=position in right
         )
     return table
 

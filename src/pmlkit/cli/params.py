@@ -1,4 +1,4 @@
-"""The options of the command line: declared once, grouped in dataclasses, and turned into values."""
+"""The options that commands share: declared once, grouped in dataclasses, and turned into values."""
 
 import dataclasses
 import functools
@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,9 @@ import typer
 from pmlkit._words import did_you_mean
 from pmlkit.cli.output import Misuse, start_logging
 
+flag = partial(typer.Option, metavar="")
+"""An option without a value; typer would show its type."""
+
 
 def _complete_method(incomplete: str) -> list[tuple[str, str]]:
     from pmlkit.methods import all_methods, summary
@@ -26,89 +29,75 @@ def _complete_method(incomplete: str) -> list[tuple[str, str]]:
     return [(name, summary(method)) for name, method in all_methods().items() if name.lower().startswith(lower)]
 
 
+def check_choice(word: str | None, allowed: Collection[str], option: str) -> None:
+    """Refuse a word that is none of those allowed; None was not given."""
+    if word is not None and word not in allowed:
+        raise Misuse(f"{option} must be one of {', '.join(allowed)}, got {word!r}.{did_you_mean(word, allowed)}")
+
+
+def check_shares(**shares: float) -> None:
+    """Refuse options that must be shares between 0 and 1."""
+    for name, value in shares.items():
+        if not 0 < value < 1:
+            hint = percent_hint(name, value) if 1 < value < 100 else ""
+            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")
+
+
+def percent_hint(option: str, percent: float) -> str:
+    """Return how a percentage is typed as a share, as the start of the next sentence."""
+    return f" For {percent:g} % write --{option} {percent / 100:g}."
+
+
+def _check_settling(value: str) -> str:
+    check_choice(value, ("latest", "majority"), "--settle")
+    return value
+
+
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that `pmlkit fit` wrote.", show_default=False)
 ]
 MethodName = Annotated[
-    str,
-    typer.Option("--method", "-m", metavar="NAME", help="See `pmlkit methods`.", autocompletion=_complete_method),
+    str, typer.Option("--method", "-m", metavar="NAME", help="See `pmlkit methods`.", autocompletion=_complete_method)
 ]
-MethodParams = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param",
-        "-p",
-        metavar="KEY=VALUE",
-        help="A parameter of the method, repeatable; `pmlkit methods NAME` lists them.",
-    ),
-]
+_METHOD_PARAMS = "A parameter of the method, repeatable; `pmlkit methods NAME` lists them."
+MethodParams = Annotated[list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help=_METHOD_PARAMS)]
+_JOBS = "Processor cores to use at most, by linear algebra and by methods that have n_jobs."
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help=_JOBS, show_default=False)]
+_SETTLING = "Which of several answers about one label counts; a tie of the majority comes to unsure."
+Settling = Annotated[str, typer.Option("--settle", metavar="latest|majority", help=_SETTLING, callback=_check_settling)]
+MinRows = Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")]
+_MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
+MergeLabels = Annotated[bool, flag("--merge-labels", help=_MERGING)]
+Force = Annotated[bool, flag("--force", help="Replace an output that exists.", rich_help_panel="Output")]
 
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs",
-        min=1,
-        metavar="N",
-        help="Processor cores to use at most, by linear algebra and by methods that have n_jobs.",
-        show_default=False,
-    ),
-]
-
-
-def _check_settling(value: str) -> str:
-    if value not in ("latest", "majority"):
-        raise Misuse(
-            f"--settle must be latest or majority, got {value!r}.{did_you_mean(value, ('latest', 'majority'))}"
-        )
-    return value
-
-
-Settling = Annotated[
-    str,
-    typer.Option(
-        "--settle",
-        metavar="latest|majority",
-        help="Which of several answers about one label counts; a tie of the majority comes to unsure.",
-        callback=_check_settling,
-    ),
-]
-
-
-_reading_option = partial(typer.Option, rich_help_panel="Reading the file")
-_feature_option = partial(typer.Option, rich_help_panel="Features of a table")
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
 # How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
 COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
 LITERAL_OPTIONS = frozenset({"max_bytes", "zero_based", "n_features", "n_labels"})
-TEXT_OPTIONS = frozenset({"id", "media", "missing", "delimiter", "encoding", "nominal", "sep"}) | frozenset(
-    {"data", "candidates", "orientation"}
-)
 TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "max_bytes", "missing", "sep", "truth"})
 
-InputFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.",
-        show_default=False,
-    ),
-]
-
-
-def _complete_format(incomplete: str) -> list[str]:
-    return [name for name in FORMAT_NAMES if name.startswith(incomplete)]
+_reading_option = partial(typer.Option, rich_help_panel="Reading the file")
+_feature_option = partial(typer.Option, rich_help_panel="Features of a table")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a data set is read from its file."""
+class Source:
+    """A data set or table: its file, how it is read, and which columns are features."""
 
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.",
+            show_default=False,
+        ),
+    ]
     format: Annotated[
         str | None,
         _reading_option(
             metavar="NAME",
             help=f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
-            autocompletion=_complete_format,
+            autocompletion=lambda incomplete: [name for name in FORMAT_NAMES if name.startswith(incomplete)],
         ),
     ] = None
     labels: Annotated[
@@ -139,52 +128,14 @@ class Reading:
             "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
         ),
     ] = None
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that are read beside the data: lists of names, and the labels' .xml."""
-        values = [text.partition("=")[2] for text in self.option or ()]
-        names = [word.removeprefix("@") for word in (*(self.labels or ()), *values)]
-        # Unlike a path's own method, this one takes a word that is too long for a name as well.
-        return [Path(name) for name in names if os.path.isfile(name)]
-
-    def options(self, path: Path) -> dict[str, Any]:
-        """Return the options of `pmlkit.data.read` and `pmlkit.open_table`."""
-        given = key_values(self.option or (), "--option")
-        options: dict[str, Any] = {}
-        for key, text in given.items():
-            if key in COLUMN_OPTIONS:
-                options[key] = _names([text])
-            else:
-                options[key] = literal(text) if key in LITERAL_OPTIONS else text
-        if self.labels:
-            is_arff = self.format == "arff" or (self.format is None and ".arff" in path.suffixes)
-            is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?[0-9]{1,18}", self.labels[0])
-            options["labels"] = int(self.labels[0]) if is_count else _names(self.labels)
-        if self.id is not None and options.setdefault("id", self.id) != self.id:
-            raise Misuse("--id and --option id= name different columns: give one.")
-        if self.sep is not None:
-            if not self.sep:
-                raise Misuse("--sep must be a sign that stands between labels, got nothing.")
-            options["sep"] = self.sep
-        return options
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of a table are features, and how they become numbers."""
-
-    text: Annotated[
-        list[str] | None,
-        _feature_option(metavar="NAMES", help="Columns of text; they become TF-IDF."),
-    ] = None
+    text: Annotated[list[str] | None, _feature_option(metavar="NAMES", help="Columns of text; they become TF-IDF.")] = (
+        None
+    )
     categories: Annotated[
-        list[str] | None,
-        _feature_option(metavar="NAMES", help="Columns of categories; one 0/1 column each."),
+        list[str] | None, _feature_option(metavar="NAMES", help="Columns of categories; one 0/1 column each.")
     ] = None
     numbers: Annotated[
-        list[str] | None,
-        _feature_option(metavar="NAMES", help="Columns of numbers; they are scaled."),
+        list[str] | None, _feature_option(metavar="NAMES", help="Columns of numbers; they are scaled.")
     ] = None
     images: Annotated[
         str | None,
@@ -210,8 +161,38 @@ class Columns:
     ] = None
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Return the options of `pmlkit.open_table` that were used."""
+    def files(self) -> list[Path]:
+        """All files that are read: the data, lists of names, the labels' .xml and embeddings."""
+        values = [text.partition("=")[2] for text in self.option or ()]
+        names = [word.removeprefix("@") for word in (*(self.labels or ()), *values)]
+        # Unlike a path's own method, this one takes a word that is too long for a name as well.
+        beside = [Path(name) for name in names if os.path.isfile(name)]
+        return [self.file, *beside, *([] if self.embeddings is None else [self.embeddings])]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The options of `pmlkit.data.read` and `pmlkit.open_table`."""
+        options: dict[str, Any] = {}
+        for key, text in key_values(self.option or (), "--option").items():
+            if key in COLUMN_OPTIONS:
+                options[key] = _names([text])
+            else:
+                options[key] = literal(text) if key in LITERAL_OPTIONS else text
+        if self.labels:
+            is_arff = self.format == "arff" or (self.format is None and ".arff" in self.file.suffixes)
+            is_count = is_arff and len(self.labels) == 1 and re.fullmatch(r"-?[0-9]{1,18}", self.labels[0])
+            options["labels"] = int(self.labels[0]) if is_count else _names(self.labels)
+        if self.id is not None and options.setdefault("id", self.id) != self.id:
+            raise Misuse("--id and --option id= name different columns: give one.")
+        if self.sep is not None:
+            if not self.sep:
+                raise Misuse("--sep must be a sign that stands between labels, got nothing.")
+            options["sep"] = self.sep
+        return options
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The options of `pmlkit.open_table` that name features, as far as they were used."""
         if self.images is not None and not all(self.images.partition("=")):
             raise Misuse(f"--images takes COLUMN=DIR, such as --images file=photos, got {self.images!r}.")
         names = {"text": self.text, "categories": self.categories, "numbers": self.numbers}
@@ -221,10 +202,24 @@ class Columns:
         settings = key_values(self.vectorizer or (), "--vectorizer")
         return options | ({"vectorizer": {key: literal(text) for key, text in settings.items()}} if settings else {})
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that are read beside the table."""
-        return [] if self.embeddings is None else [self.embeddings]
+    def retyped(self) -> str:
+        """Return the file and its options as they can be typed again after another command; "" for standard input.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from pmlkit.cli.params import Source
+        >>> Source(Path("my posts.csv"), labels=["tags"], sep=";", text=["body"]).retyped()
+        "'my posts.csv' --labels tags --sep ';' --text body"
+        """
+        if str(self.file) == "-":
+            return ""
+        words = [str(self.file)]
+        for field in dataclasses.fields(self)[1:]:
+            given = getattr(self, field.name)
+            for value in given if isinstance(given, list) else [] if given is None else [given]:
+                words += [f"--{field.name}", str(value)]
+        return shlex.join(words)
 
 
 def _names(words: Iterable[str]) -> str | list[str]:
@@ -267,31 +262,24 @@ class Running:
         return (self.workers, self.memory, self.dask) != (None, None, None)
 
 
-_output_option = functools.partial(typer.Option, metavar="", rich_help_panel="Output")
-
-Force = Annotated[bool, _output_option("--force", help="Replace an output that exists.")]
+_output_flag = partial(flag, rich_help_panel="Output")
 
 
 @dataclass(frozen=True)
 class Common:
     """Options of every command."""
 
-    json: Annotated[bool, _output_option("--json", help="Print the facts as JSON, for programs.")] = False
+    json: Annotated[bool, _output_flag("--json", help="Print the facts as JSON, for programs.")] = False
     verbose: Annotated[
-        bool,
-        _output_option("--verbose", "-v", help="Show what is being done.", callback=start_logging),
+        bool, _output_flag("--verbose", "-v", help="Show what is being done.", callback=start_logging)
     ] = False
-    debug: Annotated[
-        bool,
-        _output_option("--debug", help="Show the traceback of an error (or set PMLKIT_DEBUG=1)."),
-    ] = False
+    debug: Annotated[bool, _output_flag("--debug", help="Show the traceback of an error (or set PMLKIT_DEBUG=1).")] = (
+        False
+    )
 
 
 def key_values(words: Iterable[str], option: str) -> dict[str, str]:
-    """Split words at their first ``=``.
-
-    `words`: what was typed, such as ``alpha=10``. `option`: the option they were given to, for the error message.
-    """
+    """Split words such as ``alpha=10`` at their first ``=``; `option`, to which they were given, is for the error."""
     values: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -318,11 +306,7 @@ def literal(text: str) -> bool | int | float | str | None:
 
 
 def expand(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command as typer wants it: a parameter that is a dataclass becomes one option per field.
-
-    `function`: a command whose annotations may be dataclasses with `typer.Option` in their fields. Returns: the same
-    command with a flat signature.
-    """
+    """Return a command as typer wants it: a parameter that is a dataclass becomes one option per field."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -332,12 +316,13 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
             continue
         groups[parameter.name] = kind
         hints = typing.get_type_hints(kind, include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        for field in dataclasses.fields(kind):
+            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+                )
             )
-            for field in dataclasses.fields(kind)
-        ]
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -348,32 +333,3 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
-
-
-def retyped(file: Path, reading: Reading, columns: Columns) -> str:
-    """Return a file and its options as they can be typed again, after another command; nothing for standard input.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from pmlkit.cli.params import Columns, Reading, retyped
-    >>> retyped(Path("my posts.csv"), Reading(labels=["tags"], sep=";"), Columns(text=["body"]))
-    "'my posts.csv' --labels tags --sep ';' --text body"
-    """
-    if str(file) == "-":
-        return ""
-    words = [str(file)]
-    for group in (reading, columns):
-        for field in dataclasses.fields(group):
-            given = getattr(group, field.name)
-            for value in given if isinstance(given, list) else [] if given is None else [given]:
-                words += [f"--{field.name}", str(value)]
-    return shlex.join(words)
-
-
-def check_shares(**shares: float) -> None:
-    """Refuse options that must be shares between 0 and 1."""
-    for name, value in shares.items():
-        if not 0 < value < 1:
-            hint = f" For {value:g} % write --{name} {value / 100:g}." if 1 < value < 100 else ""
-            raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")

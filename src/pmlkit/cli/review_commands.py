@@ -20,7 +20,7 @@ from rich.text import Text
 
 from pmlkit._words import counted, printable, shortened
 from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, say
-from pmlkit.cli.params import Columns, Common, Force, InputFile, Reading, Settling, check_shares
+from pmlkit.cli.params import Common, Force, MinRows, Settling, Source, check_choice, check_shares, flag, percent_hint
 from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pmlkit.cleaning.review.server import ReviewServer
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The file to write.")]
-MinRows = Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")]
 _promise_option = partial(typer.Option, rich_help_panel="What is promised")
 
 
@@ -49,9 +48,7 @@ class Promise:
 
 
 def review(
-    file: InputFile,
-    reading: Reading,
-    columns: Columns,
+    source: Source,
     common: Common,
     promise: Promise,
     answers: Annotated[
@@ -62,7 +59,7 @@ def review(
         str,
         typer.Option(metavar="ADDRESS", help="Address to listen on; another one admits other machines, unencrypted."),
     ] = "127.0.0.1",
-    no_browser: Annotated[bool, typer.Option("--no-browser", metavar="", help="Only print the address.")] = False,
+    no_browser: Annotated[bool, flag("--no-browser", help="Only print the address.")] = False,
     min_rows: MinRows = 5,
 ) -> None:
     """Answer questions about labels in the browser, and learn which labels may safely be removed.
@@ -78,15 +75,15 @@ def review(
     from pmlkit.cleaning.review.server import check_port
 
     settings = promise.settings
-    if answers.exists() and answers.resolve() == file.resolve():
+    if answers.exists() and answers.resolve() == source.file.resolve():
         raise Misuse("--answers is the table itself: choose another file.")
     if answers.is_file():
         AnswerStore(answers).close()  # what cannot be used is said before the work begins
     check_port(host, port)
-    table = load(file, reading, columns, keep_table=True)
+    table = load(source, keep_table=True)
     result = find_suspects(table, "auto", min_rows)
     server = open_review(
-        result, answers, title=file.name, table=table if hasattr(table, "check_same_format") else None,
+        result, answers, title=source.file.name, table=table if hasattr(table, "check_same_format") else None,
         host=host, port=port, **settings,
     )  # fmt: skip
     serve(server, answers, no_browser=no_browser)
@@ -112,19 +109,17 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
 
 
 def apply(
-    store: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The store of a review (SQLite).")],
-    file: InputFile,
+    store: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The answers of `pmlkit review` (SQLite).")],
+    source: Source,
     output: Output,
-    reading: Reading,
-    columns: Columns,
     common: Common,
     force: Force = False,
 ) -> None:
     """Apply a review to a table: remove, add and merge labels; every other byte stays as it is."""
     from pmlkit.cleaning.review import apply_review
 
-    check_output(output, file, store, *reading.files, *columns.files, force=force)
-    table = load(file, reading, columns, keep_table=True)
+    check_output(output, store, *source.files, force=force)
+    table = load(source, keep_table=True)
     with Watch("applying the answers"):
         applied = apply_review(store, table.X, table.Y, table.label_names)
     with Watch(f"writing {output.name}"):
@@ -145,24 +140,28 @@ def apply(
 
 
 def export(
-    file: InputFile,
+    source: Source,
     output: Output,
     to: Annotated[str, typer.Option(metavar="TOOL", help="label-studio, argilla, prodigy or huggingface.")],
-    reading: Reading,
-    columns: Columns,
     common: Common,
-    top: Annotated[int | None, typer.Option(min=1, help="How many, most suspicious first.")] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many labels, the most suspicious first; by default all that are more likely wrong than right, "
+            "and at least 1,000.",
+        ),
+    ] = None,
     min_rows: MinRows = 5,
     force: Force = False,
 ) -> None:
     """Write the most suspicious labels as tasks for another annotation tool, which can sort them by suspicion."""
-    from pmlkit._words import did_you_mean
     from pmlkit.cleaning.review.exchange import EXPORTS, LABEL_STUDIO_CONFIG, LABEL_STUDIO_IMAGES, export_suspects
 
-    if to not in EXPORTS:
-        raise Misuse(f"--to must be one of {', '.join(EXPORTS)}, got {to!r}.{did_you_mean(to, EXPORTS)}")
-    check_output(output, file, *reading.files, *columns.files, force=force)
-    table = load(file, reading, columns, keep_table=True)
+    check_choice(to, EXPORTS, "--to")
+    check_output(output, *source.files, force=force)
+    table = load(source, keep_table=True)
     result = find_suspects(table, "auto", min_rows)
     has_images = bool(getattr(table, "has_images", False))
     n_tasks = export_suspects(result, output, to, n_suspects=top, table=table if has_images else None, force=True)
@@ -173,21 +172,19 @@ def export(
 
 
 def import_answers(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What the tool exported.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file that the tool exported.")],
     output: Output,
-    source: Annotated[str, typer.Option("--from", metavar="TOOL", help="label-studio, prodigy or csv.")],
+    tool: Annotated[str, typer.Option("--from", metavar="TOOL", help="label-studio, prodigy or csv.")],
     common: Common,
     force: Force = False,
 ) -> None:
     """Read the annotations of another tool as answers, for `pmlkit clean --answers` or `pmlkit audit --answers`."""
-    from pmlkit._words import did_you_mean
     from pmlkit.cleaning.review.exchange import IMPORTS
     from pmlkit.cleaning.review.exchange import import_answers as read_answers
 
-    if source not in IMPORTS:
-        raise Misuse(f"--from must be one of {', '.join(IMPORTS)}, got {source!r}.{did_you_mean(source, IMPORTS)}")
+    check_choice(tool, IMPORTS, "--from")
     check_output(output, file, force=force)
-    answers = read_answers(file, source)
+    answers = read_answers(file, tool)
     answers.write(output)
     count = answers.frame["answer"].value_counts()
     facts: dict[str, object] = {"answers": len(answers), **{str(k): int(v) for k, v in count.items()}}
@@ -207,9 +204,7 @@ _TEXT_LENGTH, _N_FEATURES, _BAR = 1200, 8, 12
 
 
 def audit(
-    file: InputFile,
-    reading: Reading,
-    columns: Columns,
+    source: Source,
     common: Common,
     promise: Promise,
     answers: Annotated[
@@ -232,15 +227,15 @@ def audit(
     Every answer is saved at once; stop with q or Ctrl-C, and continue later with the same command.
     """
     state = answers.with_name(answers.name + ".audit.json")
-    check_output(answers, file, *reading.files, *columns.files, force=True)
-    check_output(state, file, *reading.files, *columns.files, force=True)
+    check_output(answers, *source.files, force=True)
+    check_output(state, *source.files, force=True)
     if output is not None:
-        check_output(output, file, answers, *reading.files, *columns.files, force=force)
+        check_output(output, answers, *source.files, force=force)
     settings = promise.settings | {"answer_error": answer_error, "settle": settle}
     if not 0 <= answer_error < 0.5:
-        hint = f" For {answer_error:g} % write --answer-error {answer_error / 100:g}." if 1 <= answer_error < 50 else ""
+        hint = percent_hint("answer-error", answer_error) if 1 <= answer_error < 50 else ""
         raise Misuse(f"--answer-error must be at least 0 and below 0.5, got {answer_error:g}.{hint}")
-    table = load(file, reading, columns, keep_table=True)
+    table = load(source, keep_table=True)
     if not sys.stdin.isatty():
         raise Misuse("pmlkit audit asks in a terminal, and this is none: run it in one, or use pmlkit review.")
     result = find_suspects(table, "auto", min_rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pmlkit._files import check_target
 from pmlkit._words import counted, did_you_mean, listing
 from pmlkit.cli.output import Misuse, Watch, say
-from pmlkit.cli.params import TABLE_OPTIONS, Columns, Reading, Running, key_values, literal
+from pmlkit.cli.params import TABLE_OPTIONS, Running, Source, key_values, literal
 from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
@@ -49,77 +49,72 @@ def _label_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Show how far it is; a wrong value of an option is misuse, a file that cannot be used is not."""
+def misuse(kind: type[Exception] = ValueError) -> Iterator[None]:
+    """Take a wrong value, or an error of another kind, for misuse; a file that cannot be used is none."""
     try:
-        with Watch(f"reading {path.name}"):
-            yield
+        yield
     except DataError:
         raise
-    except ValueError as error:
+    except kind as error:
         raise Misuse(str(error)) from error
 
 
-def open_table(
-    path: Path, reading: Reading, columns: Columns, *, like: Any = None, merge_labels: bool = False
-) -> "Table":
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    with misuse(), Watch(f"reading {path.name}"):
+        yield
+
+
+def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
     import pmlkit
 
-    options = reading.options(path)
+    options = source.reading
     if like is not None:
         options.pop("labels", None)
-        if columns.options.keys() - {"images", "embeddings"}:
+        if source.features.keys() - {"images", "embeddings"}:
             raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
     for key in set(options) - TABLE_OPTIONS:
         known = sorted(TABLE_OPTIONS - {"labels", "sep"})
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
-    with _reading(path):
+    with _reading(source.file):
         table = pmlkit.open_table(
-            path, format=reading.format, like=like, merge_labels=merge_labels, **options, **columns.options
+            source.file, format=source.format, like=like, merge_labels=merge_labels, **options, **source.features
         )
         if like is None and isinstance(table, pmlkit.Table):
             table.Y  # noqa: B018  most mistakes are about labels: they come first
     return table
 
 
-def load(
-    path: Path,
-    reading: Reading,
-    columns: Columns | None = None,
-    *,
-    merge_labels: bool = False,
-    keep_table: bool = False,
-) -> "Table | PMLDataset":
+def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False) -> "Table | PMLDataset":
     """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
 
-    `reading`, `columns`: the options. `merge_labels`: see `pmlkit.open_table`. `keep_table`: open tables of numbers as
-    tables, too, so that they can be written again.
+    `keep_table`: open tables of numbers as tables, too, so that they can be written again.
     """
     from pmlkit.data import read
     from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
 
-    columns = Columns() if columns is None else columns
+    path = source.file
     with _reading(path):
         if matching_files(path) is not None:
-            return open_table(path, reading, columns, merge_labels=merge_labels)
-        found = reading.format or find_format(path)
-    if columns.options and found not in TABLE_FORMATS:
+            return open_table(source, merge_labels=merge_labels)
+        found = source.format or find_format(path)
+    if source.features and found not in TABLE_FORMATS:
         raise Misuse(
             f"--text and the like are for tables: if {path.name!r} is one, say by --format which of "
             f"{', '.join(TABLE_FORMATS)}."
         )
-    options = reading.options(path)
+    options = source.reading
     # ARFF files are mostly data sets, often sparse ones; some options only data sets have.
     is_numbers = found == "arff" or not options.keys() <= TABLE_OPTIONS
-    if found not in TABLE_FORMATS or (is_numbers and not columns.options and not keep_table):
+    if found not in TABLE_FORMATS or (is_numbers and not source.features and not keep_table):
         if merge_labels:
             raise Misuse("--merge-labels is for tables, whose labels are words.")
         with _reading(path):
-            return read(path, format=reading.format, **options)
-    table = open_table(path, reading, columns, merge_labels=merge_labels)
+            return read(path, format=source.format, **options)
+    table = open_table(source, merge_labels=merge_labels)
     with _reading(path):
-        return table.to_dataset() if table.has_only_numbers and not columns.options and not keep_table else table
+        return table.to_dataset() if table.has_only_numbers and not source.features and not keep_table else table
 
 
 def limit_jobs(jobs: int | None, model: Any = None) -> None:
@@ -144,15 +139,9 @@ def running(options: Running) -> "Iterator[Executor | None]":
     if options.dask is not None and (options.workers is not None or options.memory is not None):
         raise Misuse("--dask names a cluster, which has its own workers and memory: leave --workers and --memory out.")
     place = executor(workers=options.workers, memory=options.memory, dask=options.dask)
-    what = "connecting" if options.dask else "starting workers"
     with contextlib.ExitStack() as stack:
-        with Watch(what):
-            try:
-                found = stack.enter_context(place)
-            except DataError:
-                raise
-            except ValueError as error:
-                raise Misuse(str(error)) from error
+        with misuse(), Watch("connecting" if options.dask else "starting workers"):
+            found = stack.enter_context(place)
         yield found
 
 
@@ -167,10 +156,8 @@ def find_method(name: str) -> "type[BasePML]":
     from pmlkit import methods
 
     look_here_for_modules()
-    try:
+    with misuse(MethodError):
         found: type[BasePML] = methods.find_method(name)
-    except MethodError as error:
-        raise Misuse(str(error)) from error
     return found
 
 
@@ -180,10 +167,8 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
 
     look_here_for_modules()
     given = {key: literal(value) for key, value in key_values(words or (), "--param").items()}
-    try:
+    with misuse(MethodError):
         model: BasePML = make_classifier(name, **given)
-    except MethodError as error:
-        raise Misuse(str(error)) from error
     return model
 
 
@@ -232,18 +217,15 @@ def find_suspects(
         if holds_blocks(table):
             place = place or Executor()
         rows = table.X if place is None else place.rows(table)  # a step of its own in the progress display
-    with Watch("looking for wrong labels") as watch:
-        try:
-            result = judge(
-                table if place is None else rows,
-                method=method,
-                min_rows=min_rows,
-                verified=answers,
-                on_fit=lambda model: follow(model, watch),
-                **options,
-            )
-        except InvalidParameterError as error:
-            raise Misuse(str(error)) from error
+    with misuse(InvalidParameterError), Watch("looking for wrong labels") as watch:
+        result = judge(
+            table if place is None else rows,
+            method=method,
+            min_rows=min_rows,
+            verified=answers,
+            on_fit=lambda model: follow(model, watch),
+            **options,
+        )
     if len(result.rare_labels):
         rare = [result.label_names[k] for k in result.rare_labels]
         many = counted(len(rare), "label is", "labels are")
@@ -261,10 +243,5 @@ def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
     if isinstance(table, Table | TableFiles):
         table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
     else:
-        try:
-            # The truth need not be among the candidates that are left.
+        with misuse():  # the truth need not be among the candidates that are left
             write(table.replace(Y=kept, truth=None), target, force=True)
-        except DataError:
-            raise
-        except ValueError as error:
-            raise Misuse(str(error)) from error

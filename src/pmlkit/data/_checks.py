@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import freeze, freeze_csr, row_hash
+from pmlkit._arrays import MAX_COLUMNS, Media, freeze, freeze_csr, number_table, position_of, row_hash
 from pmlkit._typing import CSR, Features
-from pmlkit._validation import MAX_COLUMNS, Media, number_table
 from pmlkit._words import listing
 from pmlkit.exceptions import DataError
 
@@ -37,11 +36,7 @@ def _refuse_not_finite(X: Features) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
         return
-    if sparse.issparse(X):
-        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        column = int(X.indices[bad[0]])
-    else:
-        row, column = (int(i) for i in np.unravel_index(bad[0], X.shape))
+    row, column = position_of(X, int(bad[0]))
     raise DataError(
         f"X holds {len(bad)} value(s) that are NaN or infinite, the first in row {row}, feature {column}. "
         "Impute or remove them first, for example with sklearn.impute.SimpleImputer."

@@ -16,8 +16,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_array
 from sklearn.utils.extmath import randomized_svd
 
+from pmlkit._arrays import generator
 from pmlkit._labels import as_indicator
-from pmlkit._random import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 
 logger = logging.getLogger(__name__)

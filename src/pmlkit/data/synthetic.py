@@ -8,7 +8,7 @@ from scipy import optimize, sparse, special
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from pmlkit._random import generator
+from pmlkit._arrays import generator
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray, RandomState
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.noise import NoiseKind, add_noise

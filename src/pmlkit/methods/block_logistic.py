@@ -47,27 +47,10 @@ def fit_regressions(
     max_iter: int,
     on_progress: Callable[[float], Any],
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Fit every label to all rows, and to all rows but those of each fold.
+    """Fit every label to all rows of scaled features, and to all rows but those of each fold.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    X, fold : State
-        Scaled features, and the folds of the rows.
-    n_folds : int
-    C : float
-    max_iter : int
-        Most passes.
-    on_progress : callable
-        Told the share of the labels that are done.
-
-    Returns
-    -------
-    coef : array of shape (n_labels, n_features + 1)
-        The intercepts last.
-    coef_without : array of shape (n_folds, n_labels, n_features + 1)
-        Of the fits without a fold.
-    n_passes : int
+    `max_iter`: most passes. `on_progress`: told the share of the labels that are done. Returns coefficients of shape
+    (n_labels, n_features + 1), the intercepts last; those without each fold; and the number of passes.
     """
     engine, n_labels = rows.engine, len(rows.n_candidates)
     fold_rows, fold_candidates = engine.reduce(_fold_counts, rows.Y, fold, n_folds=n_folds)
@@ -112,21 +95,10 @@ class _Solver:
     max_iter: int
 
     def fit(self, labels: IntArray, without: IntArray, present: FloatArray, n_rows: IntArray) -> tuple[FloatArray, int]:
-        """Fit some labels to the rows without each of some folds.
+        """Fit some labels to the rows without each of some folds (-1: to all rows).
 
-        Parameters
-        ----------
-        labels : array of shape (n_labels,)
-        without : array of shape (n_fits,)
-            The fold that is left out, -1 for none.
-        present : array of shape (n_fits, n_labels)
-            Candidates of the labels among the rows of a fit.
-        n_rows : array of shape (n_fits,)
-
-        Returns
-        -------
-        coef : array of shape (n_fits, n_labels, n_features + 1)
-        n_passes : int
+        `present` (n_fits, n_labels): candidates of the labels among the rows of a fit. Returns coefficients of shape
+        (n_fits, n_labels, n_features + 1) and the number of passes.
         """
         coef = np.zeros((*present.shape, len(self.squares)))
         coef[..., -1] = constant_log_odds(present, n_rows[:, None])

@@ -21,17 +21,7 @@ __all__ = ["LabelledRows"]
 class LabelledRows:
     """The rows with candidates of all blocks.
 
-    Attributes
-    ----------
-    engine : Engine
-    X, Y : State
-    sizes : list of int
-        Rows of each block.
-    n_candidates : array of shape (n_labels,)
-    n_bytes : int
-        Of the features.
-    content : list of int
-        A hash of all rows.
+    `sizes`: rows of each block. `n_candidates` (n_labels,). `n_bytes`: of the features. `content`: a hash of all rows.
     """
 
     engine: Engine

@@ -55,37 +55,12 @@ def choose_regression(
     *,
     n_jobs: int | None = None,
 ) -> tuple[Normalize, float]:
-    """Choose scaling and penalty of logistic regressions by the likelihood of held-out candidates.
+    """Choose scaling and penalty of logistic regressions by the likelihood of held-out candidates, where "auto" asks.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    normalize : {"auto", "unit", "standard"} or None, default="auto"
-    C : float or "auto", default="auto"
-        What is not ``"auto"`` stays as it is.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    normalize : {"unit", "standard"} or None
-    C : float
-
-    Notes
-    -----
     For each scaling, C goes up or down by factors of ten from a usual value for as long as the likelihood improves,
     which takes three or four fits. At most 2,000 rows (chosen by a hash of their content) and 40 labels (evenly
     spread over the labels ordered by frequency) take part. With 1,500 rows or more one third of them is held out,
     with fewer all thirds in turn.
-
-    Examples
-    --------
-    >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.logistic import choose_regression
-    >>> strips = load_digit_strips(200, random_state=0)
-    >>> choose_regression(strips.X, strips.Y)
-    ('unit', 10.0)
     """
     if X.shape[0] > _CHOICE_ROWS and "auto" in (normalize, C):
         chosen = content_folds(X, -(-X.shape[0] // _CHOICE_ROWS), seed=1) == 0

@@ -38,15 +38,8 @@ def loss_and_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the sums over a block's rows of the logistic losses, and their gradients, of every regression.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    fold : array of shape (n_samples,)
-    coef : array of shape (n_features + 1, n_regressions)
-        The intercepts last.
-    label, left_out : arrays of shape (n_regressions,)
-        The label of each regression, and the fold whose rows it does not see (-1: it sees all).
+    `coef` (n_features + 1, n_regressions): the intercepts last. `label`, `left_out` (n_regressions,): the label of each
+    regression, and the fold whose rows it does not see (-1: it sees all).
     """
     total, gradient = np.zeros(coef.shape[1]), np.zeros(coef.shape)
     for rows in _slices(X, coef.shape[1]):
@@ -79,18 +72,10 @@ def _slices(X: Features, n_columns: int) -> Iterator[slice]:
 class SampleHessian:
     """Hessians of the regressions, estimated from a sample of the rows.
 
-    Attributes
-    ----------
-    X : dense array or CSR array of shape (n_sampled, n_features)
-    fold : array of shape (n_sampled,)
-    C : float
-    left_out : array of shape (n_regressions,)
-    weight : array of shape (n_regressions,)
-        How many rows a row of the sample stands for.
-    missing : array of shape (n_features + 1,)
-        Sums of squares of all rows that the sample's rows, weighted, do not reach: of features that it hardly has.
-    accuracy : float
-        Of the solutions, at best.
+    - `weight` (n_regressions,): how many rows a row of the sample stands for.
+    - `missing` (n_features + 1,): sums of squares of all rows that the sample's rows, weighted, do not reach: of
+      features that it hardly has.
+    - `accuracy`: of the solutions, at best.
     """
 
     X: Features

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import fit_ridge, scaled_rows
+from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
@@ -100,7 +100,7 @@ def _largest(values: FloatArray) -> float:
     return float(np.abs(values).max(initial=0.0))
 
 
-class NLR(BasePML):
+class NLR(RidgeStarted):
     r"""NLR: two linear models, of the labels that rows have and of those that they lack, tell noise apart.
 
     .. math::
@@ -170,12 +170,10 @@ class NLR(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **RidgeStarted._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "lam": [Interval(Real, 0, None, closed="left")],
-        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -195,13 +193,9 @@ class NLR(BasePML):
         self.max_iter = max_iter
         self.threshold = threshold
 
-    def _n_tasks(self, Y: CSR) -> int:
-        return int(self.max_iter)
-
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        ridge = fit_ridge(X, np.asarray(Y.toarray(), dtype=np.float64), self.normalize, self.gamma)
-        self.gamma_, self.normalize_, self._scale = ridge.penalty, ridge.normalize, ridge.scale
-        rows = add_constant_column(scaled_rows(X, self.normalize_, self._scale))
+        self.gamma_ = self._regressed(X, np.asarray(Y.toarray(), dtype=np.float64), self.gamma).penalty
+        rows = add_constant_column(self._scaled(X))
         found = oppose(
             rows,
             Y,
@@ -211,12 +205,9 @@ class NLR(BasePML):
             max_iter=self.max_iter,
             on_step=lambda: progress.step("round"),
         )
-        self.coef_, self.intercept_ = np.ascontiguousarray(found.coef[:-1].T), found.coef[-1]
+        self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())
         scores = np.asarray(rows @ found.coef)
         margin = scores - np.asarray(rows @ found.opposite_coef)
         confidence = np.clip(0.5 + 0.5 * margin[row_of_cells(Y), Y.indices], 0.0, 1.0)
         return Learned(confidence, scores, objective=found.objective, n_iter=len(found.objective))
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled_rows(X, self.normalize_, self._scale) @ self.coef_.T + self.intercept_)

@@ -1,8 +1,7 @@
 """PML-LENFN: candidates weighted by near and far rows, and a linear model guided by a nonlinear one."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,18 +10,17 @@ from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import fit_ridge, scaled_rows
+from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.products import inner_products
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
-__all__ = ["PMLLENFN", "GuidedModel", "enhance_labels", "fit_guided", "label_laplacian"]
+__all__ = ["PMLLENFN", "enhance_labels", "fit_guided", "label_laplacian"]
 
 _REFERENCE_ROWS = 10_000  # with which rows are compared at the most
 _BLOCK_CELLS = 4_000_000
@@ -38,30 +36,7 @@ def enhance_labels(X: Features, Y: CSR, own: float, far: float, margin: float) -
 
     With similarities :math:`e^{-d / 2 \sigma^2}`, d the distance and :math:`\sigma` the mean distance to the nearest
     row, near rows are within `margin` times the range of the row's similarities from the largest one, far rows
-    from the smallest one.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    own, far : float
-        Weights of the row's own labels and of far rows.
-    margin : float
-        In [0, 1].
-
-    Returns
-    -------
-    weights : array aligned with ``Y.data``
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.pml_lenfn import enhance_labels
-    >>> X = np.array([[0.0], [0.1], [5.0]])
-    >>> Y = sparse.csr_array(np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
-    >>> enhance_labels(X, Y, 0.7, 0.1, 0.2)[:2].round(2)  # the near row has the first label, the far one the second
-    array([1. , 0.7])
+    from the smallest one. The weights are aligned with ``Y.data``.
     """
     compared = np.arange(X.shape[0])
     if len(compared) > _REFERENCE_ROWS:
@@ -106,34 +81,10 @@ def _distances(X: Features, compared: IntArray) -> Iterator[tuple[slice, FloatAr
 
 
 def label_laplacian(J: FloatArray) -> FloatArray:
-    """Return D - P, P how much of a label's weight lies on rows with another one, D the row sums of P.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.pml_lenfn import label_laplacian
-    >>> label_laplacian(np.array([[1.0, 1.0], [1.0, 0.0]]))
-    array([[ 0.5, -0.5],
-           [-1. ,  1. ]])
-    """
+    """Return D - P, P how much of a label's weight lies on rows with another one, D the row sums of P."""
     meet = J.T @ J
     share = meet / np.maximum(np.diag(meet), 1e-300)[:, None]
     return np.asarray(np.diag(share.sum(axis=1)) - share)
-
-
-@dataclass(frozen=True)
-class GuidedModel:
-    """What :func:`fit_guided` found.
-
-    Attributes
-    ----------
-    coef : array of shape (n_features, n_labels)
-        W, the linear model.
-    objective : array of shape (n_iter,)
-    """
-
-    coef: FloatArray
-    objective: FloatArray
 
 
 def fit_guided(
@@ -144,7 +95,7 @@ def fit_guided(
     *,
     max_iter: int = 200,
     on_step: Callable[[], bool] = lambda: False,
-) -> GuidedModel:
+) -> tuple[FloatArray, FloatArray]:
     r"""Alternate between a linear model and one layer of sigmoids that guides it.
 
     .. math::
@@ -153,17 +104,8 @@ def fit_guided(
             + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
 
     W and U are exact minimisers for the rest, V takes a gradient step, shortened where it would raise the objective.
-
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    J : array of shape (n_samples, n_labels)
-    V : array of shape (n_features, n_units)
-        Where the sigmoids start; U starts as the regression of J on them.
-    lam : tuple of four floats
-    max_iter : int, default=200
-    on_step : callable, optional
-        Called after each round; returns True to stop.
+    `V` (n_features, n_units) is where the sigmoids start; U starts as the regression of J on them. Returns W and the
+    objective after each round.
 
     Notes
     -----
@@ -208,14 +150,14 @@ def fit_guided(
             break
         if number >= _FIRST_ROUNDS and objective[-2] - objective[-1] < _SETTLED * objective[-2]:
             break
-    return GuidedModel(svd.coefficients(coef), np.asarray(objective))
+    return svd.coefficients(coef), np.asarray(objective)
 
 
 def _ridge(A: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
     return np.asarray(linalg.solve(A.T @ A + penalty * np.eye(A.shape[1]), A.T @ target, assume_a="pos"))
 
 
-class PMLLENFN(BasePML):
+class PMLLENFN(RidgeStarted):
     r"""PML-LENFN: near and far rows weight the candidates, and a nonlinear model guides a linear one.
 
     .. math::
@@ -287,7 +229,7 @@ class PMLLENFN(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **RidgeStarted._parameter_constraints,
         "own_weight": [Interval(Real, 0, 1, closed="both")],
         "far_weight": [Interval(Real, 0, 1, closed="both")],
         "margin": [Interval(Real, 0, 1, closed="both")],
@@ -295,8 +237,6 @@ class PMLLENFN(BasePML):
         "lam2": [Interval(Real, 0, None, closed="left")],
         "lam3": [Interval(Real, 0, None, closed="neither")],
         "lam4": [Interval(Real, 0, None, closed="left")],
-        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -327,9 +267,6 @@ class PMLLENFN(BasePML):
         self.random_state = random_state
         self.threshold = threshold
 
-    def _n_tasks(self, Y: CSR) -> int:
-        return int(self.max_iter)
-
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
         if self.own_weight + self.far_weight > 1.0:
             raise ValueError(
@@ -338,14 +275,13 @@ class PMLLENFN(BasePML):
         candidates = np.asarray(Y.toarray(), dtype=np.float64)
         # The linear step is a ridge regression on the mean of J and the guide, with half of `lam1`.
         given = self.lam1 if self.lam1 == "auto" else 0.5 * self.lam1
-        ridge = fit_ridge(X, candidates, self.normalize, given)
-        self.lam1_, self.normalize_, self._scale = 2.0 * ridge.penalty, ridge.normalize, ridge.scale
-        features = scaled_rows(X, self.normalize_, self._scale)
+        self.lam1_ = 2.0 * self._regressed(X, candidates, given).penalty
+        features = self._scaled(X)
         candidates[row_of_cells(Y), Y.indices] = enhance_labels(
             features, Y, self.own_weight, self.far_weight, self.margin
         )
         rows = add_constant_column(features)
-        found = fit_guided(
+        coef, objective = fit_guided(
             rows,
             candidates,
             generator(self.random_state).normal(size=(rows.shape[1], Y.shape[1])),
@@ -353,10 +289,7 @@ class PMLLENFN(BasePML):
             max_iter=self.max_iter,
             on_step=lambda: progress.step("round"),
         )
-        self.coef_, self.intercept_ = np.ascontiguousarray(found.coef[:-1].T), found.coef[-1]
-        scores = np.asarray(rows @ found.coef)
+        self._keep(coef)
+        scores = np.asarray(rows @ coef)
         confidence = np.clip(scores[row_of_cells(Y), Y.indices], 0.0, 1.0)
-        return Learned(confidence, scores, objective=found.objective, n_iter=len(found.objective))
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled_rows(X, self.normalize_, self._scale) @ self.coef_.T + self.intercept_)
+        return Learned(confidence, scores, objective=objective, n_iter=len(objective))

@@ -7,25 +7,27 @@ features it prefers next to no penalty.)
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.methods.base import BasePML
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD
 
-__all__ = ["RidgeFit", "fit_ridge", "scaled_rows"]
+__all__ = ["RidgeFit", "RidgeStarted", "fit_ridge"]
 
 _PENALTY_SHARES = 10.0 ** np.arange(-4.0, 1.5, 0.5)  # of the largest squared singular value
 _CHOICE_ROWS = 5000  # rows whose leave-one-out errors decide
 _BLOCK_ROWS = 2000
 
 
-def scaled_rows(X: Features, normalize: Normalize, scale: FloatArray | None) -> Any:
-    """Return rows scaled as the training rows were, as float64."""
+def _scaled(X: Features, normalize: Normalize, scale: FloatArray | None) -> Any:
     return scaled(X, normalize, scale).astype(np.float64, copy=False)
 
 
@@ -89,7 +91,7 @@ def fit_ridge(
     best: tuple[float, RidgeFit] | None = None
     for choice in ("unit", "standard") if normalize == "auto" else (normalize,):
         scale = column_scale(X).astype(np.float64) if choice == "standard" else None
-        rows, mean = _centered(scaled_rows(X, choice, scale))
+        rows, mean = _centered(_scaled(X, choice, scale))
         svd = ThinSVD(rows)
         projected = svd.project(target - centre)
         left = target[chosen] - centre
@@ -123,3 +125,35 @@ def _left_out_errors(
         leverage = 1.0 / n_rows + squares @ weight
         errors[number] = np.square(residual / np.maximum(1.0 - leverage, 1e-6)[:, None]).sum()
     return errors
+
+
+class RidgeStarted(BasePML):
+    """Base of linear methods that take scaling and penalty from a ridge regression on the candidates."""
+
+    normalize: Normalize | Literal["auto"]
+    max_iter: int
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BasePML._parameter_constraints,
+        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _n_tasks(self, Y: CSR) -> int:
+        return int(self.max_iter)
+
+    def _regressed(self, X: Features, candidates: FloatArray, penalty: float | Literal["auto"]) -> RidgeFit:
+        """Fit the regression, and keep the scaling that it chose."""
+        ridge = fit_ridge(X, candidates, self.normalize, penalty)
+        self.normalize_, self._scale = ridge.normalize, ridge.scale
+        return ridge
+
+    def _scaled(self, X: Features) -> Any:
+        return _scaled(X, self.normalize_, self._scale)
+
+    def _keep(self, coef: FloatArray) -> None:
+        """Keep the coefficients, those of a constant feature last, as `coef_` and `intercept_`."""
+        self.coef_, self.intercept_ = np.ascontiguousarray(coef[:-1].T), coef[-1]
+
+    def _scores(self, X: Features) -> FloatArray:
+        return np.asarray(self._scaled(X) @ self.coef_.T + self.intercept_)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,10 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
 from pmlkit.methods.nlr import keep_best_candidate
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import fit_ridge, scaled_rows
+from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, eigenpairs
 
@@ -102,7 +102,7 @@ def fit_high_rank(
     return HighRank(svd.coefficients(coef), is_noise, np.asarray(objective), ran_away)
 
 
-class Schirn(BasePML):
+class Schirn(RidgeStarted):
     r"""Schirn: sparse noise in the candidates, and predictions of high rank.
 
     .. math::
@@ -170,12 +170,10 @@ class Schirn(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **RidgeStarted._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "b": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -195,13 +193,9 @@ class Schirn(BasePML):
         self.max_iter = max_iter
         self.threshold = threshold
 
-    def _n_tasks(self, Y: CSR) -> int:
-        return int(self.max_iter)
-
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        ridge = fit_ridge(X, np.asarray(Y.toarray(), dtype=np.float64), self.normalize, self.b)
-        self.b_, self.normalize_, self._scale = ridge.penalty, ridge.normalize, ridge.scale
-        rows = add_constant_column(scaled_rows(X, self.normalize_, self._scale))
+        self.b_ = self._regressed(X, np.asarray(Y.toarray(), dtype=np.float64), self.b).penalty
+        rows = add_constant_column(self._scaled(X))
         found = fit_high_rank(
             rows, Y, self.lam, self.alpha, self.b_, max_iter=self.max_iter, on_step=lambda: progress.step("round")
         )
@@ -212,11 +206,8 @@ class Schirn(BasePML):
                 PMLWarning,
                 stacklevel=2,
             )
-        self.coef_, self.intercept_ = np.ascontiguousarray(found.coef[:-1].T), found.coef[-1]
+        self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())
         scores = np.asarray(rows @ found.coef)
         confidence = np.clip(scores[row_of_cells(Y), Y.indices], 0.0, 1.0)
         return Learned(confidence, scores, objective=found.objective, n_iter=max(len(found.objective), 1))
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled_rows(X, self.normalize_, self._scale) @ self.coef_.T + self.intercept_)

@@ -15,7 +15,7 @@ With the square loss the minimiser is a ridge regression on u. With the logistic
 no minimum.
 """
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,9 +25,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import fit_ridge, scaled_rows
+from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 
 __all__ = ["UPML", "logistic_risk", "noise_rates", "ranking_risk"]
@@ -89,7 +89,7 @@ def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Floa
 _RISKS = {"logistic": logistic_risk, "ranking": ranking_risk}
 
 
-class UPML(BasePML):
+class UPML(RidgeStarted):
     r"""uPML: a linear model with an unbiased risk for false candidates.
 
     It assumes that a true label is always a candidate and that a false label j is a candidate with probability
@@ -157,12 +157,10 @@ class UPML(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **RidgeStarted._parameter_constraints,
         "loss": [StrOptions({"square", "logistic", "ranking"})],
         "anchor": [Interval(Real, 0, 0.5, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -194,10 +192,13 @@ class UPML(BasePML):
     def _scores_are_probabilities(self) -> bool:  # type: ignore[override]
         return self.loss == "logistic"
 
+    def _n_tasks(self, Y: CSR) -> int:
+        return 1
+
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
         candidates = np.asarray(Y.toarray(), dtype=np.float64)
-        ridge = fit_ridge(X, candidates, self.normalize, self.penalty)
-        self.penalty_, self.normalize_, self._scale = ridge.penalty, ridge.normalize, ridge.scale
+        ridge = self._regressed(X, candidates, self.penalty)
+        self.penalty_ = ridge.penalty
         held_out = ridge.leave_one_out(candidates)
         rate = self.noise_rate_ = noise_rates(held_out, self.anchor)
         corrected = (held_out - rate) / (1.0 - rate)
@@ -237,5 +238,4 @@ class UPML(BasePML):
         return np.asarray(expit(scores)) if self.loss == "logistic" else scores
 
     def _scores(self, X: Features) -> FloatArray:
-        rows = scaled_rows(X, self.normalize_, self._scale)
-        return self._as_scores(np.asarray(rows @ self.coef_.T + self.intercept_))
+        return self._as_scores(super()._scores(X))

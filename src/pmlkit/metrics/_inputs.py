@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._arrays import row_of_cells
+from pmlkit._arrays import frame_names, number_table, row_of_cells
 from pmlkit._labels import names_per_row, read_labels
 from pmlkit._typing import CSR, IntArray
-from pmlkit._validation import frame_names, number_table
 from pmlkit.exceptions import DataError
 
 Convention: TypeAlias = Literal["zhang", "sklearn"]

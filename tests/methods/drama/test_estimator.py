@@ -10,7 +10,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from pmlkit.methods.drama import DRAMA
 from pmlkit.methods.drama import estimator as drama
-from pmlkit.methods.drama.kernel_regression import fit_kernel_regression
 from pmlkit.numerics import canonical
 
 
@@ -28,7 +27,7 @@ def test_stored_confidences(oracle):
 
 def test_stored_naive_scores(oracle):
     stored = oracle.load("drama_naive_scores_test")
-    regression = fit_kernel_regression(oracle.X, oracle.load("drama_conf_train"))
+    regression = drama.fit_kernel_regression(oracle.X, oracle.load("drama_conf_train"))
     assert_allclose(regression.predict(oracle.X_test), stored, rtol=0, atol=1e-6)
     # libsvm stops at a tolerance of 1e-3, so the last digits of the confidences may change its path.
     model = DRAMA(boosting_rounds=0, tol=1e-9).fit(oracle.X, oracle.Y)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from pmlkit.methods.low_rank.low_rank_sparse import Penalties, _dual_value, split_low_rank_sparse
+from pmlkit.methods.low_rank.pml_lrs import Penalties, _dual_value, split_low_rank_sparse
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.spectral import ThinSVD
 

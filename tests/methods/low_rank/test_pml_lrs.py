@@ -1,4 +1,4 @@
-"""PML-LRS through its estimator; the solver has its own tests in tests/numerics/test_low_rank_sparse.py."""
+"""PML-LRS through its estimator; the solver has its own tests in test_low_rank_sparse.py."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The tests for a certificate that an audit has begun: the sets, how far they are, and what is certified."""
+"""The tests for a certificate that an audit has begun, how far they are, and what is certified."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Attempts:
         self.ledger = tests.settle(
             self.begun, verdict, precision=self.precision, budget=1.0 - self.confidence, answer_error=self.answer_error
         )
-        return self.is_active and tests.is_over(self.current, self.progress)
+        return self.is_active and tests.is_over(self.current, self.progress, self.precision, self.answer_error)
 
     @property
     def current(self) -> tests.Attempt:
@@ -51,18 +51,17 @@ class Attempts:
 
     @property
     def draws_to_go(self) -> float:
-        """How many more draws it is expected to need for its next set."""
-        return tests.draws_to_go(self.current, self.progress)
+        """How many more draws it is expected to need."""
+        return tests.draws_to_go(self.current, self.progress, self.precision, self.answer_error)
 
     def certified(self, verdict: IntArray) -> IntArray:
         """Return the certified candidates that may go."""
         if self.ledger.certified is None:
             return np.empty(0, dtype=np.int64)
-        attempt, level = self.ledger.certified
-        return tests.removable(self.begun[attempt].cells(level), verdict)
+        return tests.removable(self.begun[self.ledger.certified].cells, verdict)
 
     def begin(self, ranked: IntArray, probability: FloatArray, verdict: IntArray, rng: np.random.Generator) -> bool:
-        """Put sets to the test if it is worth it, and return whether that was done.
+        """Put a set to the test if it is worth it, and return whether that was done.
 
         Parameters
         ----------
@@ -81,23 +80,17 @@ class Attempts:
         is_wrong = verdict[ranked] == WRONG
         cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
         p = probability[cells]
-        sizes = tests.propose(
+        size = tests.propose(
             cells, p, verdict, len(held), precision=self.precision, budget=self.ledger.budget,
             answer_error=self.answer_error,
         )  # fmt: skip
-        if not len(sizes):
+        if not size:
             return False
-        cells = cells[: sizes[-1]]
-        level = np.searchsorted(sizes, np.arange(len(cells)), side="right")
+        cells, p = cells[:size], p[:size]
         is_open = verdict[cells] == UNKNOWN
-        order = rng.permutation(np.flatnonzero(is_open))
-        n_open = np.maximum(np.cumsum(is_open)[sizes - 1], 1)
-        self.begun.append(
-            tests.Attempt(
-                known=cells[~is_open], known_level=level[~is_open], draws=cells[order], draw_level=level[order],
-                budget=self.ledger.budget / 2.0, predicted=np.cumsum(p[: len(cells)] * is_open)[sizes - 1] / n_open,
-            )
-        )  # fmt: skip
+        predicted = float(np.clip(p[is_open].mean() if is_open.any() else 1.0, 0.01, 0.99))
+        draws = rng.permutation(cells[is_open])
+        self.begun.append(tests.Attempt(cells[~is_open], draws, self.ledger.budget * tests.SPENT, predicted))
         self.is_active = True
         self.is_active = not self.settle(verdict)
         return True

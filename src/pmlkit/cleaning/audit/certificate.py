@@ -1,42 +1,44 @@
-r"""The certificate: at least a given share of a set of candidates is wrong, whenever the person stops asking.
+r"""The certificate: at least a given share of the labels that go is wrong, whenever the person stops asking.
 
-**The test of one set.** A set S of candidates is proposed. Some of it is known by earlier answers; the others are put
-into an order drawn uniformly at random, and answered in that order. If fewer than ``precision * |S|`` candidates of S
-are wrong, at most :math:`K = \lceil P |S| \rceil - 1 - \#\text{known wrong}` of the n unseen ones are; so given the
-draws so far, of which w were wrong, draw t + 1 is wrong with probability at most
+**The test.** A set S of N candidates is proposed. Some of it is known by earlier answers; the n others are put into an
+order drawn uniformly at random, and answered in that order. Let k of these be wrong. Of the first t answers w are
+"wrong"; the exact sequence of answers has probability
 
-.. math:: m_t = (K - w) / (n - t).
+.. math:: L(k) = \frac{k!}{(k - w)!} \frac{(n - k)!}{(n - k - t + w)!} \frac{(n - t)!}{n!}.
 
-A wealth that starts at 1 is multiplied by :math:`q / m_t` if the draw is wrong and by :math:`(1 - q) / (1 - m_t)` if it
-is not, with :math:`q = \max(p_j, m_t)`, and averaged over a few :math:`p_j`. Its expected factor is
-:math:`\mu q / m_t + (1 - \mu)(1 - q) / (1 - m_t)`, which increases with the true chance :math:`\mu \le m_t` and is 1 at
-:math:`\mu = m_t`: a supermartingale. By Ville's inequality it ever reaches :math:`1 / d` with probability at most d.
+Let M be the probability of the same sequence under any distribution that was fixed before the first draw (here a
+mixture of two Beta-binomial ones, one of them around the precision that the noise model predicts). M / L(k) at the true
+k is a martingale with mean 1 and never negative, so by Ville's inequality it ever reaches 1 / d with probability at
+most d. Call that an accident.
 
-The wealth is a function of the drawn order and of the truth alone. It does not matter, therefore, who answered a
-candidate, when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate
-in it is unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
+**What is stated.** Candidates of S that are seen to be right stay. Let R be their number so far, wherever their answers
+came from. That at least the share P of those that go is wrong is false if k is at most
+:math:`K = \lceil P (N - R) \rceil - 1 - \#\text{known wrong}`. The wealth of the test is the smallest M / L(k) over
+all k up to K (L has one peak, so this takes one evaluation), and the statement is made when that has reached 1 / d
+after any number of draws. Whatever R is, and whenever it is looked at: a false statement needs M / L(k) to have reached
+1 / d at the true k, which is an accident.
 
-**Nested sets.** A test proposes a few nested sets at once, with one random order for the largest; restricted to a
-smaller set it is a random order of that. Every set has its own wealth from the same draws, and counts as certified when
-it and all smaller ones have reached 1 / d. Call a set bad if the statement about it is false: a false statement needs
-the smallest bad set to succeed, which has probability at most d. So nothing is paid for testing several.
+All this is a function of the drawn order and of the truth. It does not matter, therefore, who answered a candidate,
+when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate in it is
+unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
 
-**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes half of what is left as its d, and gives
-it back when all its sets have succeeded. Until the first bad set is certified no test with a bad set has given anything
-back, so their d add up to at most the budget; each makes a false statement with probability at most its d given all
-that was known when it began. So a false statement is ever made with probability at most ``1 - confidence``, although
-sets depend on all earlier answers and the person stops at will.
+**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
+it back when it would have succeeded with R = 0, too: then S as a whole holds what is promised, but for an accident. So
+until the first accident on a set that does not, no such set has given anything back, and their d add up to at most the
+budget. Each has an accident with probability at most its d given all that was known when it began. So a false statement
+is ever made with probability at most ``1 - confidence``, although sets depend on all earlier answers and the person
+stops at will.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import betaln, gammaln
 from scipy.stats import norm
 
-from pmlkit._typing import BoolArray, FloatArray, IntArray
+from pmlkit._typing import FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 
 if TYPE_CHECKING:
@@ -44,54 +46,45 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "Certificate", "Ledger", "Progress", "log_wealth", "null_count", "propose", "settle"]
 
-_BETS = np.array([0.2, 0.4, 0.6, 0.8, 0.9, 0.99])
-_BET_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5]) / 7.5
+SPENT = 0.7  # of the budget that is left, by a test
+_BET_DRAWS = 40.0  # that a test's bet on the predicted precision is worth
 _ERROR_SHARE = 0.2  # of a test's error budget for the number of mistaken answers, where mistakes are assumed
 _SAFETY, _AT_MOST = 0.005, 0.99  # off the predicted precision, and its cap
 _MARGIN = 0.025  # by which the predicted precision must exceed the promise
 _GROWTH, _MORE = 1.15, 10  # by which a set must exceed the certified one, by unseen candidates
-_LEAST_GAIN, _OVERHEAD = 0.5, 5.0  # candidates per question, and questions on top of the expected ones
-_N_SIZES = 400
-_NESTED = np.array([0.5, 0.65, 0.8, 1.0])  # sizes of nested sets, relative to the largest
+_LEAST_GAIN, _OVERHEAD = 0.5, 12.0  # candidates per question, and questions on top of the expected ones
+_N_SIZES = 200
 _PRIOR_DRAWS = 10.0  # that the prediction of a set's precision is worth
 _FEW_DRAWS = 15.0  # draws before a test may be given up
 _TOO_MANY = 250.0  # draws still expected that make it hopeless
+_DRAWS = np.geomspace(4.0, 1000.0, 80)  # numbers of draws that a prediction tells apart
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """Nested sets under test, each of which holds the smaller ones.
+    """A set under test.
 
     Attributes
     ----------
     known : array of int
-        Candidates that had been answered when the sets were proposed, by position in ``Y.data``.
+        Candidates that had been answered when the set was proposed, by position in ``Y.data``.
     draws : array of int
         The others, in the drawn order.
-    known_level, draw_level : arrays of int
-        From which set on, counted from 0, each candidate belongs to them.
     budget : float
         The probability with which a false statement may be made.
-    predicted : array of shape (n_sets,)
-        Expected share of wrong ones among the unseen candidates of each set.
+    predicted : float
+        Expected share of wrong ones among the draws.
     """
 
     known: IntArray = field(repr=False)
     draws: IntArray = field(repr=False)
-    known_level: IntArray = field(repr=False)
-    draw_level: IntArray = field(repr=False)
     budget: float
-    predicted: FloatArray
+    predicted: float
 
     @property
-    def n_sets(self) -> int:
-        """Number of nested sets."""
-        return len(self.predicted)
-
-    def cells(self, level: int) -> IntArray:
-        """Return the candidates of a set, in the order of their positions."""
-        parts = self.known[self.known_level <= level], self.draws[self.draw_level <= level]
-        return np.sort(np.concatenate(parts))
+    def cells(self) -> IntArray:
+        """The candidates of the set, in the order of their positions."""
+        return np.sort(np.concatenate([self.known, self.draws]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +93,22 @@ class Progress:
 
     Attributes
     ----------
-    n_passed : int
-        How many of the nested sets have succeeded, the smallest first.
+    has_passed, is_whole : bool
+        Whether the statement is made, and would be with what was seen to be right included.
     log_wealth : float
-        Of the first set that has not; infinite if all have.
-    n_draws, n_wrong, n_left, n_null : int
-        Of that set: draws used, wrong ones among them, draws that are left, and how many of those are wrong at most if
-        the statement is false.
+        After the latest draw.
+    n_wrong, n_other : int
+        Draws so far.
+    n_kept : int
+        Members seen not to be wrong, so that they stay.
     """
 
-    n_passed: int
+    has_passed: bool
+    is_whole: bool
     log_wealth: float
-    n_draws: int
     n_wrong: int
-    n_left: int
-    n_null: int
+    n_other: int
+    n_kept: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +117,15 @@ class Ledger:
 
     Attributes
     ----------
-    certified : (int, int) or None
-        The attempt and its set that hold the certificate.
+    certified : int or None
+        The attempt that holds the certificate.
     budget : float
         The error probability that is left.
     progress : list of Progress
         One per attempt.
     """
 
-    certified: tuple[int, int] | None
+    certified: int | None
     budget: float
     progress: list[Progress]
 
@@ -195,8 +189,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def null_count(size: int, precision: float, *, answer_error: float = 0.0, budget: float = 0.05) -> int:
-    """Return the largest number of "wrong" answers in a set that a false statement allows.
+def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget: float = 0.05) -> Any:
+    """Return the largest number of "wrong" answers in a set of a size, or several, that a false statement allows.
 
     With mistaken answers, a set with just too few wrong candidates is called wrong on
     ``n_wrong (1 - e) + n_right e`` of them on average, plus a fluctuation that a part of the budget is spent on.
@@ -204,53 +198,58 @@ def null_count(size: int, precision: float, *, answer_error: float = 0.0, budget
     Examples
     --------
     >>> from pmlkit.cleaning.audit.certificate import null_count
-    >>> null_count(100, 0.9)
+    >>> int(null_count(100, 0.9))
     89
     """
-    most = int(np.ceil(precision * size - 1e-9)) - 1
+    most = np.ceil(precision * size - 1e-9) - 1.0
     if answer_error == 0.0:
         return most
     mean = most * (1.0 - answer_error) + (size - most) * answer_error
     spread = np.sqrt(size * answer_error * (1.0 - answer_error))
-    return min(int(np.ceil(mean + float(norm.isf(_ERROR_SHARE * budget)) * spread)), size)
+    return np.minimum(np.ceil(mean + float(norm.isf(_ERROR_SHARE * budget)) * spread), size)
 
 
-def log_wealth(is_wrong: BoolArray, n_unseen: int, n_null: int | IntArray, precision: float) -> FloatArray:
-    """Return the logarithm of the wealth after each draw.
+def log_wealth(n_wrong: Any, n_other: Any, n_unseen: Any, n_null: Any, predicted: Any, precision: float) -> FloatArray:
+    """Return the logarithm of the wealth of a test, see the head of this module.
 
     Parameters
     ----------
-    is_wrong : bool array of shape (..., n_draws)
-        Answers in the drawn order.
-    n_unseen : int
-        How many unseen candidates the order has in all.
-    n_null : int
+    n_wrong, n_other : array
+        Draws that were wrong, and others.
+    n_unseen : array
+        How many candidates the order has in all.
+    n_null : array
         How many of them are wrong at most if the statement is false.
+    predicted : array
+        The expected share of wrong ones.
     precision : float
         What is to be promised.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pmlkit.cleaning.audit.certificate import log_wealth
-    >>> log_wealth(np.ones(40, dtype=bool), 1000, 899, 0.9)[[0, 39]].round(2).tolist()
-    [0.08, 3.57]
+    >>> float(log_wealth(40, 0, 1000, 899, 0.95, 0.9).round(2))
+    3.25
     """
-    n_draws = is_wrong.shape[-1]
-    n_before: IntArray = np.cumsum(is_wrong, axis=-1) - is_wrong
-    left = np.asarray(n_null) - n_before
-    chance = np.clip(left / (n_unseen - np.arange(n_draws)), 0.0, 1.0)
-    total = np.full((len(_BETS), *is_wrong.shape), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for j, bet in enumerate(precision + (1.0 - precision) * _BETS):
-            q = np.maximum(bet, chance)
-            factor = np.where(is_wrong, np.log(q) - np.log(chance), np.log1p(-q) - np.log1p(-chance))
-            # If all that is left may be wrong, the draw says nothing.
-            total[j] = np.cumsum(np.where(chance >= 1.0, 0.0, factor), axis=-1)
-        wealth = np.asarray(logsumexp(total, axis=0, b=_BET_WEIGHTS.reshape(-1, *[1] * is_wrong.ndim)))
+    w, r, n, p = (np.asarray(value, dtype=np.float64) for value in (n_wrong, n_other, n_unseen, predicted))
+    ones = (1.0 + precision) / (1.0 - precision)  # a mean half-way between the promise and certainty
+    bet = np.logaddexp(
+        _log_beta_binomial(w, r, _BET_DRAWS * p, _BET_DRAWS * (1.0 - p)), _log_beta_binomial(w, r, ones, 1.0)
+    ) - np.log(2.0)
+    likeliest = np.where(w + r > 0.0, np.floor((n + 1.0) * w / np.maximum(w + r, 1.0)), n)
+    k = np.maximum(np.minimum(n_null, likeliest), w)
+    of_sequence = _log_falling(k, w) + _log_falling(n - k, r) - _log_falling(n, w + r)
     # More wrong ones than a false statement allows: it is refuted with certainty.
-    refuted = np.cumsum(is_wrong, axis=-1) > np.asarray(n_null)
-    return np.where(refuted, np.inf, wealth)
+    return np.where(w > n_null, np.inf, bet - of_sequence)
+
+
+def _log_beta_binomial(w: FloatArray, r: FloatArray, a: Any, b: Any) -> FloatArray:
+    return np.asarray(betaln(a + w, b + r) - betaln(a, b))
+
+
+def _log_falling(n: FloatArray, k: FloatArray) -> FloatArray:
+    """Return log n (n - 1) ... (n - k + 1)."""
+    return np.asarray(gammaln(np.maximum(n, 0.0) + 1.0) - gammaln(np.maximum(n - k, 0.0) + 1.0))
 
 
 def settle(
@@ -278,46 +277,62 @@ def settle(
     for i, attempt in enumerate(attempts):
         progress = _progress(attempt, verdict, precision, answer_error)
         if attempt.budget > left * (1.0 + 1e-9):
-            progress = replace(progress, n_passed=0)
-        if progress.n_passed:
-            size = len(attempt.cells(progress.n_passed - 1))
-            if size > n_certified:
-                certified, n_certified = (i, progress.n_passed - 1), size
-        if progress.n_passed < attempt.n_sets:
+            progress = replace(progress, has_passed=False, is_whole=False)
+        size = len(attempt.known) + len(attempt.draws) - progress.n_kept
+        if progress.has_passed and size > n_certified:
+            certified, n_certified = i, size
+        if not progress.is_whole:
             left -= min(attempt.budget, left)
         done.append(progress)
     return Ledger(certified, left, done)
 
 
 def _progress(attempt: Attempt, verdict: IntArray, precision: float, answer_error: float) -> Progress:
-    target = -np.log(attempt.budget * (1.0 - _ERROR_SHARE if answer_error else 1.0))
-    found = Progress(0, 0.0, 0, 0, 0, 0)
-    for level in range(attempt.n_sets):
-        known = attempt.known[attempt.known_level <= level]
-        draws = attempt.draws[attempt.draw_level <= level]
-        answers = verdict[draws]
-        unanswered = answers == UNKNOWN
-        n_draws = int(unanswered.argmax()) if unanswered.any() else len(answers)
-        is_wrong = answers[:n_draws] == WRONG
-        n_null = null_count(len(known) + len(draws), precision, answer_error=answer_error, budget=attempt.budget)
-        n_null -= int((verdict[known] == WRONG).sum())
-        path = np.array([0.0])
-        if n_null < 0:
-            path = np.array([np.inf])
-        elif n_draws:
-            path = log_wealth(is_wrong, len(draws), n_null, precision)
-        n_wrong = int(is_wrong.sum())
-        found = Progress(level, float(path[-1]), n_draws, n_wrong, len(draws) - n_draws, n_null - n_wrong)
-        if path.max() < target:
-            return found
-    return replace(found, n_passed=attempt.n_sets, log_wealth=np.inf)
+    answers, known = verdict[attempt.draws], verdict[attempt.known]
+    unanswered = answers == UNKNOWN
+    n_draws = int(unanswered.argmax()) if unanswered.any() else len(answers)
+    w = np.cumsum(np.concatenate([[0], answers[:n_draws] == WRONG]))
+    r = np.arange(n_draws + 1) - w
+    n_known = int((known == WRONG).sum())
+    n_kept = int(np.isin(answers, [RIGHT, UNSURE]).sum() + np.isin(known, [RIGHT, UNSURE]).sum())
+
+    def wealth(kept: int) -> FloatArray:
+        size = len(known) + len(answers) - kept
+        null = null_count(size, precision, answer_error=answer_error, budget=attempt.budget) - n_known
+        return log_wealth(w, r, len(answers), null, attempt.predicted, precision)
+
+    target = _log_target(attempt.budget, answer_error)
+    whole = wealth(0)
+    # Where answers may be mistaken, what was called right may be wrong: the statement is about the set as a whole.
+    path = whole if answer_error else wealth(n_kept)
+    return Progress(
+        has_passed=bool(path.max() >= target), is_whole=bool(whole.max() >= target), log_wealth=float(path[-1]),
+        n_wrong=int(w[-1]), n_other=int(r[-1]), n_kept=n_kept,
+    )  # fmt: skip
 
 
-def expected_draws(predicted: FloatArray, chance: FloatArray, log_target: float) -> FloatArray:
-    """Return about how many draws a test needs: the target over the wealth's growth per draw."""
-    p, m = np.clip(predicted, 1e-6, _AT_MOST), np.clip(chance, 1e-6, 1.0 - 1e-6)
-    growth = p * np.log(p / m) + (1.0 - p) * np.log((1.0 - p) / (1.0 - m))
-    return np.where(p > m, log_target / np.maximum(growth, 1e-12), np.inf)
+def _log_target(budget: float, answer_error: float) -> float:
+    return -float(np.log(budget * (1.0 - _ERROR_SHARE if answer_error else 1.0)))
+
+
+def expected_draws(
+    share: Any, n_unseen: Any, size: Any, predicted: Any, budget: float, precision: float, answer_error: float,
+    so_far: tuple[int, int] = (0, 0), n_kept: int = 0,
+) -> FloatArray:  # fmt: skip
+    """Return about how many more draws a test needs if a given share of them is wrong; infinite if it will fail.
+
+    `share`, `n_unseen`, `size` and `predicted` are arrays, an element for each test.
+    """
+    p, n, size, predicted = (np.asarray(value, float)[..., None] for value in (share, n_unseen, size, predicted))
+    p = np.minimum(p, _AT_MOST)
+    w, r = so_far[0] + p * _DRAWS, so_far[1] + (1.0 - p) * _DRAWS
+    is_possible = w + r <= n
+    w, r = np.where(is_possible, w, 0.0), np.where(is_possible, r, 0.0)
+    kept = 0.0 if answer_error else n_kept + (1.0 - p) * _DRAWS
+    null = null_count(size - kept, precision, answer_error=answer_error, budget=budget) - (size - n)
+    wealth = log_wealth(w, r, n, null, predicted, precision)
+    has_passed = is_possible & (wealth >= _log_target(budget, answer_error))
+    return np.where(has_passed.any(axis=-1), _DRAWS[has_passed.argmax(axis=-1)], np.inf)
 
 
 def propose(
@@ -329,11 +344,10 @@ def propose(
     precision: float,
     budget: float,
     answer_error: float = 0.0,
-) -> IntArray:
-    """Return the sizes of nested sets to put to the test; none if it is not worth it.
+) -> int:
+    """Return the size of the set to put to the test.
 
-    The largest is that with the most unseen candidates certified per expected question; the smaller ones are there in
-    case that it was expected to be better than it is.
+    It is that with the most unseen candidates certified per expected question.
 
     Parameters
     ----------
@@ -346,51 +360,51 @@ def propose(
         How many are certified already.
     precision, budget, answer_error : float
         The promise, and the error probability that is left.
+
+    Returns
+    -------
+    size : int
+        0 if it is not worth it.
     """
     least = int(np.ceil(_GROWTH * n_certified + _MORE))
     if len(cells) < least or budget <= 0.0:
-        return np.empty(0, dtype=np.int64)
+        return 0
     sizes = np.unique(np.geomspace(least, len(cells), num=_N_SIZES).round().astype(np.int64))
     is_open = verdict[cells] == UNKNOWN
     n_open = np.cumsum(is_open)[sizes - 1]
     # What was seen to be wrong goes anyway.
     n_gained = n_open - int(is_open[:n_certified].sum())
     expected = np.cumsum(np.where(is_open, probability, 0.0))[sizes - 1] / np.maximum(n_open, 1) - _SAFETY
-    null = np.array([null_count(int(k), precision, answer_error=answer_error, budget=budget / 2.0) for k in sizes])
-    chance = (null - (sizes - n_open)) / np.maximum(n_open, 1)
-    target = -float(np.log(budget / 2.0 * (1.0 - _ERROR_SHARE if answer_error else 1.0)))
     called = expected * (1.0 - answer_error) + (1.0 - expected) * answer_error
-    questions = np.where(chance < 0.0, 0.0, expected_draws(called, chance, target))
+    bet = np.clip(called, 1.0 - _AT_MOST, _AT_MOST)
+    questions = expected_draws(called, n_open, sizes, bet, budget * SPENT, precision, answer_error)
     rate = n_gained / (questions + _OVERHEAD)
     # The unseen part must hold by itself, too: nothing is to be removed unseen under cover of what was seen.
     margin = min(_MARGIN, (1.0 - precision) / 4.0)
-    possible = (expected > precision + margin) & (n_gained >= _MORE) & (rate > _LEAST_GAIN) & (questions < n_open)
-    if not possible.any():
-        return np.empty(0, dtype=np.int64)
-    best = int(sizes[np.flatnonzero(possible)[rate[possible].argmax()]])
-    nested = np.unique((n_certified + (best - n_certified) * _NESTED).round().astype(np.int64))
-    return np.asarray(nested[nested >= min(least, best)])
+    possible = (expected > precision + margin) & (n_gained >= _MORE) & (rate > _LEAST_GAIN)
+    return int(sizes[np.flatnonzero(possible)[rate[possible].argmax()]]) if possible.any() else 0
 
 
-def draws_to_go(attempt: Attempt, progress: Progress) -> float:
-    """Return how many more draws a test is expected to need for its next set; infinite if it is expected to fail."""
-    if progress.n_passed == attempt.n_sets:
+def draws_to_go(attempt: Attempt, progress: Progress, precision: float, answer_error: float = 0.0) -> float:
+    """Return how many more draws a test is expected to need; infinite if it is expected to fail."""
+    if progress.has_passed:
         return 0.0
-    predicted = float(attempt.predicted[progress.n_passed])
-    share = (progress.n_wrong + _PRIOR_DRAWS * predicted) / (progress.n_draws + _PRIOR_DRAWS)
-    target = -np.log(attempt.budget) - progress.log_wealth
-    chance = progress.n_null / max(progress.n_left, 1)
-    within = float(expected_draws(np.array(share), np.array(chance), target))
-    # Draws outside of the set do not count for it.
-    n_set = max(int((attempt.draw_level <= progress.n_passed).sum()), 1)
-    return within * len(attempt.draws) / n_set
+    so_far = progress.n_wrong, progress.n_other
+    share = (progress.n_wrong + _PRIOR_DRAWS * attempt.predicted) / (sum(so_far) + _PRIOR_DRAWS)
+    n, size = len(attempt.draws), len(attempt.draws) + len(attempt.known)
+    return float(
+        expected_draws(
+            share, n, size, attempt.predicted, attempt.budget, precision, answer_error, so_far, progress.n_kept
+        )
+    )
 
 
-def is_over(attempt: Attempt, progress: Progress) -> bool:
+def is_over(attempt: Attempt, progress: Progress, precision: float, answer_error: float = 0.0) -> bool:
     """Tell whether a test has succeeded, has no more draws, or is expected to need too many of them."""
-    if progress.n_passed == attempt.n_sets or progress.n_left == 0:
+    n_draws = progress.n_wrong + progress.n_other
+    if progress.has_passed or n_draws == len(attempt.draws):
         return True
-    return progress.n_draws >= _FEW_DRAWS and draws_to_go(attempt, progress) > _TOO_MANY
+    return n_draws >= _FEW_DRAWS and draws_to_go(attempt, progress, precision, answer_error) > _TOO_MANY
 
 
 def removable(cells: IntArray, verdict: IntArray) -> IntArray:

@@ -24,6 +24,7 @@ _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
 _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
+_OFTEN_REPEATED = 100  # questions, after which half as many are repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
 
 
@@ -43,7 +44,7 @@ class Audit(AuditState):
         The assumed share of mistaken answers, in both directions alike. With 0 the promise holds "if the answers were
         right".
     repeats : float, default=0.1
-        The share of questions that are asked again, to measure how often answers differ.
+        The share of questions that are asked again, to measure how often answers differ; half of it from the 101st on.
     settle : {"latest", "majority"}, default="latest"
         Which of several answers about one candidate counts. A tie of the majority counts as unsure.
     answers : Answers, DataFrame or path of a CSV file, optional
@@ -203,10 +204,10 @@ class Audit(AuditState):
             n_audit = useful / _AUDIT_EVERY
             first = self._first_queued(max(int(useful - n_audit), 1))
             return Gain(float(self._learner.probability[first].sum()) + n_audit * self.noise_rate_, 0.0)
-        attempt, level = self._tests.current, self._tests.progress.n_passed
+        attempt = self._tests.current
         n_held = len(self._tests.certified(self.verdict)) + int((self.verdict[attempt.known] == WRONG).sum())
         share = min(useful / max(self._tests.draws_to_go, 1.0), 1.0)
-        return Gain(useful * float(attempt.predicted[level]), max(len(attempt.cells(level)) - n_held, 0) * share)
+        return Gain(useful * attempt.predicted, max(len(attempt.cells) - n_held, 0) * share)
 
     @property
     def worth_going_on_(self) -> bool:
@@ -223,8 +224,8 @@ class Audit(AuditState):
             return None
         progress = self._tests.progress
         return {
-            "size": len(self._tests.current.cells(progress.n_passed)),
-            "drawn": progress.n_draws,
+            "size": len(self._tests.current.cells),
+            "drawn": progress.n_wrong + progress.n_other,
             "more_expected": self._tests.draws_to_go,
         }
 
@@ -263,6 +264,7 @@ class Audit(AuditState):
 
     def _kind_of_slot(self, slot: int, n_audit: int, *, repeat: bool = True) -> Kind:
         every = round(1.0 / self.repeats) if self.repeats else 0
+        every *= 1 if slot < _OFTEN_REPEATED else 2
         if repeat and every and (slot + 1) % every == 0:
             return "repeat"
         # The first certificate comes as soon as it can; what is wrong in all can wait for it.
@@ -333,7 +335,7 @@ class Audit(AuditState):
         self._learner.fit(self.verdict[self._cells], self._rng(2, len(self.events)), self.answer_error)
 
     def _learn(self) -> None:
-        """Fit the noise model to all answers, and put sets to the test if it is worth it."""
+        """Fit the noise model to all answers, and put a set to the test if it is worth it."""
         self._fitted_at = self._record.n_asked
         self.learn()
         ranked = self._cells[self._learner.queue]

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.special import expit
+from scipy.stats import beta
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
@@ -72,6 +73,11 @@ class Estimates:
         error = max(float(model_error), design_error) * float(np.sqrt(1.0 + _FEW / max(len(self._sampled), 1)))
         room = max(n_most - n_wrong, 1e-9)
         low, high = _interval((value - n_wrong) / room, error / room)
+        # None of a kind in the sample: there may be as many as a sample of that size would often miss.
+        if len(mine) and wrong.all():
+            low = min(low, _all_alike(len(mine)))
+        elif len(mine) and not wrong.any():
+            high = max(high, 1.0 - _all_alike(len(mine)))
         unsure = min(self._unsure, 1.0)
         return Estimate(value, n_wrong + room * low * (1.0 - unsure), n_wrong + room * (high + (1.0 - high) * unsure))
 
@@ -83,3 +89,8 @@ class Estimates:
 
 def _interval(share: float, error: float) -> tuple[float, float]:
     return max(share - _Z90 * error, 0.0), min(share + _Z90 * error, 1.0)
+
+
+def _all_alike(n: int) -> float:
+    """Return the 5 % quantile of a share by a sample of `n` that all have it (Jeffreys' prior)."""
+    return float(beta.ppf(0.05, n + 0.5, 0.5))

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
-from pmlkit._random import generator
+from pmlkit._arrays import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.cleaning.audit.noise_model import Design
 from pmlkit.numerics.scaling import scaled

@@ -19,7 +19,7 @@ Kind = Literal["audit", "suspicious", "certificate", "repeat", "volunteered", "g
 ASKED: tuple[Kind, ...] = ("audit", "suspicious", "certificate")
 """Kinds of questions about candidates that had not been answered."""
 
-_FORMAT, _VERSION = "pmlkit audit", 1
+_FORMAT, _VERSION = "pmlkit audit", 2
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import first_repeated, position_of
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted, did_you_mean, excerpt, listing
 from pmlkit.data.dataset import PMLDataset
@@ -147,9 +148,7 @@ def read_ids(file: TableFile, column: str) -> list[Any]:
 
 def refuse_repeated(columns: Sequence[str]) -> None:
     """Raise if two columns have the same name."""
-    if len(set(columns)) < len(columns):
-        seen: set[str] = set()
-        double = next(name for name in columns if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    if (double := first_repeated(columns)) is not None:
         raise DataError(f"the column {double!r} occurs more than once. Rename one of the two.", column=double)
 
 
@@ -250,10 +249,15 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nominal: Collection[int] = ()) -> Features:
-    """Replace NaN as asked: by zero, or by the mean of the column (for a nominal one its most frequent value)."""
+def check_missing(missing: str) -> None:
+    """Refuse a word that does not say what becomes of missing numbers."""
     if missing not in ("error", "mean", "zero"):
         raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
+
+
+def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nominal: Collection[int] = ()) -> Features:
+    """Replace NaN as asked: by zero, or by the mean of the column (for a nominal one its most frequent value)."""
+    check_missing(missing)
     is_sparse = sparse.issparse(table)
     values: NDArray[Any] = table.data if is_sparse else table
     absent = np.isnan(values)
@@ -263,14 +267,13 @@ def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nom
     n_absent = int(absent.sum())
     found = f"{counted(n_absent, 'value')} {'is' if n_absent == 1 else 'are'} missing"
     if missing == "error":
-        first = int(np.searchsorted(table.indptr, np.flatnonzero(absent)[0], "right")) - 1 if is_sparse else None
-        row = first if first is not None else int(np.nonzero(absent)[0][0])
+        row, column = position_of(table, int(np.flatnonzero(absent)[0]))
         raise DataError(
-            f"{found}, the first in row {row}, column {names[columns[0]]!r}.",
+            f"{found}, the first in row {row}, column {names[column]!r}.",
             option="missing",
             value="'mean'",
             remedy=" (or 'zero') to fill them",
-            column=names[columns[0]],
+            column=names[column],
         )
     logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
     values = values.copy()
@@ -299,10 +302,7 @@ def check_labels(table: Features, names: Sequence[str]) -> Features:
     strange = np.flatnonzero((values != 0) & (values != 1))
     if not len(strange):
         return table
-    if sparse.issparse(table):
-        row, label = int(np.searchsorted(table.indptr, strange[0], "right")) - 1, int(table.indices[strange[0]])
-    else:
-        row, label = (int(i) for i in np.unravel_index(strange[0], table.shape))
+    row, label = position_of(table, int(strange[0]))
     value = values.flat[strange[0]]
     found = "is missing" if np.isnan(value) else f"has the value {value:g}"
     raise DataError(f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label])

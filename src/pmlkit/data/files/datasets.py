@@ -23,6 +23,7 @@ from pmlkit.data.files.base import (
     Names,
     TableFile,
     check_column,
+    check_missing,
     fill_missing,
     read_ids,
     select,
@@ -98,12 +99,7 @@ def read(
 
 
 def write(
-    dataset: PMLDataset,
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,
-    force: bool = False,
-    **options: Any,
+    dataset: PMLDataset, path: str | os.PathLike[str], *, format: str | None = None, force: bool = False, **options: Any
 ) -> None:
     """Write a data set to a file, whole or not at all.
 
@@ -235,8 +231,7 @@ def to_dataset(
     missing: Missing,
 ) -> PMLDataset:
     """Return a table of numbers as a data set; the parameters are those of `read_table`."""
-    if missing not in ("error", "mean", "zero"):
-        raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
+    check_missing(missing)
     names = file.columns
     own = own_layout(names) if labels is None else None
     if own is not None:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import MAX_COLUMNS
 from pmlkit._typing import CSR, Features
-from pmlkit._validation import MAX_COLUMNS
 from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.registry import Source, check_size
@@ -153,10 +153,9 @@ class NpzArrays:
 def check_npy_header(file: BinaryIO, n_bytes: int, what: str) -> None:
     """Refuse an array in numpy's own format that holds objects, or claims another size than the `n_bytes` there."""
     version = np.lib.format.read_magic(file)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(
+        version
+    )
     if read_header is None:
         raise DataError(f"{what} is of the unknown npy version {version}.")
     shape, _, dtype = read_header(file)

@@ -27,18 +27,13 @@ from pmlkit.data.files.base import (
     TableFile,
     as_names,
     check_column,
+    check_missing,
     parse_numbers,
     read_ids,
     select,
 )
 from pmlkit.data.files.datasets import own_layout, to_dataset
-from pmlkit.data.files.features import (
-    FeatureColumns,
-    TableReader,
-    VectorizerSettings,
-    choose_columns,
-    find_identifier,
-)
+from pmlkit.data.files.features import FeatureColumns, TableReader, VectorizerSettings, choose_columns, find_identifier
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
 from pmlkit.data.files.registry import (
     FORMATS,
@@ -152,8 +147,7 @@ def open_table(
             "encoding": encoding, "max_bytes": max_bytes,
         }  # fmt: skip
         return cast("Table", TableFiles(paths, like, given))
-    if missing not in ("error", "mean", "zero"):
-        raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
+    check_missing(missing)
     if images is not None and embeddings is not None:
         raise ValueError("give images or embeddings, not both.")
     if isinstance(images, str):

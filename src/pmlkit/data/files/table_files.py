@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._typing import CSR
+from pmlkit._arrays import move_columns
 from pmlkit.blocks import Executor, RowBlocks, State
 from pmlkit.blocks.engine import current_client
 from pmlkit.data.files.features import FeatureColumns, TableReader
@@ -217,21 +217,17 @@ def _fit_reader(reader: TableReader, parts: list[Any], settings: Any, name: str)
 def _read(path: str, *, reader: Any, names: Any, options: Mapping[str, Any], like: Any) -> Any:
     table = _opened(path, options, like)
     X = table.X if like is not None else table.numbers(reader)
-    Y = None if names is None else _among(table.Y, table.label_names, names)
+    if names is None:
+        Y = None
+    else:
+        position = {name: k for k, name in enumerate(names)}
+        Y = move_columns(table.Y, [position[name] for name in table.label_names], len(names))
     return X if sparse.issparse(X) else np.asarray(X), Y, table.row_names
 
 
 def _union(found: list[tuple[str, ...]], *, is_set: bool) -> list[str]:
     names = dict.fromkeys(name for labels in found for name in labels)
     return sorted(names) if is_set else list(names)
-
-
-def _among(Y: CSR, own: Sequence[str], names: Sequence[str]) -> CSR:
-    """Return labels of one file as columns of all labels."""
-    position = {name: k for k, name in enumerate(names)}
-    cells = Y.tocoo()
-    columns = np.array([position[name] for name in own], dtype=np.intp)[cells.col]
-    return sparse.csr_array((cells.data, (cells.row, columns)), shape=(Y.shape[0], len(names)))
 
 
 def _item(values: tuple[Any, ...], *, place: int) -> Any:

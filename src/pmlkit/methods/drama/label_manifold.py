@@ -4,8 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from pmlkit._arrays import row_of_cells
-from pmlkit._random import generator
+from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.numerics.prox import project_rows_to_simplex
 
@@ -60,7 +59,7 @@ def manifold_confidence(
         if new_value > value and momentum > 1.0:
             ahead, residual_ahead, momentum = confidence, residual, 1.0
             continue
-        moved = float(np.abs((new - ahead)[row, Y.indices]).mean())
+        moved = float(np.abs((new - ahead)[row, Y.indices]).sum()) / max(Y.nnz, 1)
         step, residual_step = new - confidence, new_residual - residual
         if np.vdot(ahead - new, step) > 0:  # the momentum points uphill: restart
             momentum = 1.0

@@ -1,6 +1,6 @@
 """Methods that take the true labels for low-rank and the noise for sparse: fPML, PML-LRS and PML-NI.
 
-Each module holds one method. The solver of PML-LRS is in ``low_rank_sparse``.
+Each module holds one method.
 """
 
 from pmlkit.methods.low_rank.fpml import FPML

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._random import generator
+from pmlkit._arrays import generator
 from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.blocks import RowBlocks, State

@@ -19,14 +19,7 @@ from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import CenteredRows, centered_rows
 
-__all__ = [
-    "Alternation",
-    "ConfidenceProblem",
-    "ConfidenceRanker",
-    "LinearRanker",
-    "alternate",
-    "candidate_indicator",
-]
+__all__ = ["Alternation", "ConfidenceProblem", "ConfidenceRanker", "LinearRanker", "alternate", "candidate_indicator"]
 
 _ROUGH_GAP = 0.01  # relative duality gap of a model whose confidences still change
 _SETTLED = 1e-3  # change of a confidence that is not worth another model
@@ -34,16 +27,7 @@ _MAX_STEPS = 500  # solver iterations of one model
 
 
 def candidate_indicator(Y: CSR) -> BoolArray:
-    """Return the candidates as a dense indicator; warn where they leave nothing to rank.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.ranking.alternation import candidate_indicator
-    >>> candidate_indicator(sparse.csr_array(np.array([[1.0, 0.0]])))
-    array([[ True, False]])
-    """
+    """Return the candidates as a dense indicator; warn where they leave nothing to rank."""
     is_candidate = np.asarray(Y.toarray() > 0)
     if is_candidate.all():
         warnings.warn(
