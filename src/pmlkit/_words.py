@@ -33,9 +33,9 @@ def letters(name: str) -> str:
 def counted(number: int, what: str, many: str | None = None) -> str:
     """Return a number and the noun that fits it.
 
-    `many`: the noun for any other number; by default with an s.
+    `many`: the noun for any other number; by default with an s, or es after an s.
     """
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
+    return f"{number:,} {what if number == 1 else many or what + ('es' if what.endswith('s') else 's')}"
 
 
 def between(low: float, high: float) -> str:
