@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from scipy.stats import rankdata
 from sklearn.base import clone
@@ -107,6 +108,12 @@ def cross_fit(
     fitted._names_of_columns = label_names
     on_fit(fitted)
     fitted.fit(X, Y)
+    if sparse.issparse(fitted.out_of_fold_scores_):
+        raise ValueError(
+            f"clean needs a score of every label for every row, too many for {Y.shape[0]:,} rows x {Y.shape[1]:,} "
+            f"labels: give some of the rows, or fit {name}, whose label_confidence_ is lowest where labels are "
+            "probably wrong."
+        )
     return evidence_of(fitted, fitted.out_of_fold_scores_, fitted.label_confidence_.data, Y)
 
 

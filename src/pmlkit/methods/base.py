@@ -198,10 +198,14 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
                 learned.sample or (scores, Y_used[has_candidates], learned.confidence),
                 None if weight is None else weight[has_candidates],
             )
-        if self._cross_fits:
+        record = Y_used[has_candidates], scores if self._cross_fits else None
+        if self._cross_fits and sparse.issparse(scores):
+            assert learned.sample is not None
+            self.out_of_fold_scores_, record = learned.scores, (learned.sample[1], learned.sample[0])
+        elif self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores
-        self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
+        self.training_record_ = training_record(*record)
         self._keep_trace(learned)
 
     def _fit_rule(self, sample: tuple[FloatArray, CSR, FloatArray], weight: FloatArray | None) -> None:
