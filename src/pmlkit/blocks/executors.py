@@ -14,8 +14,9 @@ import numpy as np
 
 from pmlkit._arrays import is_table
 from pmlkit._optional import optional_import
+from pmlkit.blocks.block_sources import n_bytes_of
 from pmlkit.blocks.engine import Engine, LocalEngine, State
-from pmlkit.blocks.row_blocks import RowBlocks, n_bytes_of
+from pmlkit.blocks.row_blocks import RowBlocks
 
 __all__ = ["Executor", "executor"]
 
