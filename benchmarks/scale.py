@@ -103,7 +103,12 @@ def cluster(n_workers: int, limit: str = "auto") -> LocalCluster:
         environment = {**environment, **REUSE_MEMORY}
     with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
         return LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, memory_limit=limit, dashboard_address=None, host="127.0.0.1"
+            n_workers=n_workers,
+            threads_per_worker=1,
+            memory_limit=limit,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            host="127.0.0.1",
         )
 
 
