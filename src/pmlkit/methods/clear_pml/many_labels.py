@@ -157,7 +157,7 @@ class ManyLabelRounds(Rounds):
 
     def first_evidence(self) -> tuple[Evidence, Any]:
         """Return the evidence of the candidates themselves, and the mean noise floor of the labels."""
-        first = self.evidence(self.engine.map(candidate_values, self.cells))
+        first = self.evidence(self.engine.map(candidate_values, self.cells, keep=False))
         candidates: Any = first.sample_target
         floor: Any = frequency_floor(first.scores, candidates, self.frequency)
         self.floor = floor
