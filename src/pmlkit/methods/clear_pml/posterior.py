@@ -104,6 +104,8 @@ def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: flo
     step = -(-probability.size // _CELLS)
     probability, is_candidate = probability[::step], is_candidate[::step]
     seen = is_candidate.any(axis=1)
+    if not seen.any():
+        return float("inf")
     if not seen.all():
         probability, is_candidate = probability[seen], is_candidate[seen]
     theta = 1.0 - competition
