@@ -104,13 +104,12 @@ def choose_ridge(
             n_rows=n_used, n_cells=survey.moments.n_nonzero, trial=(trial_X, targets), start=start,
         )  # fmt: skip
         return RidgeChoice(weighting, columns, by_columns, penalty)
-    n_landmarks = LANDMARKS if n_landmarks == "auto" else n_landmarks
-    n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
-    chosen = chosen_rows(survey.everywhere, n_landmarks)
+    most = min(LANDMARKS if n_landmarks == "auto" else n_landmarks, max(100, _CELLS // n_used))
+    chosen = chosen_rows(survey.everywhere, most)
     linear = possible_weightings(survey.moments)[0] != "standard"
     kernel, own = kernel_between(weighting.transform(rows.take_rows(rows.X, chosen)), linear=linear)
     # All different rows are landmarks already, and all rows would span the same functions.
-    complete = n_used == rows.n_rows <= n_landmarks
+    complete = n_used == rows.n_rows <= most
     if complete and not many and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
         if len(chosen) < n_used:
             kernel = replace(kernel, landmarks=weighting.transform(rows.X.compute()))
