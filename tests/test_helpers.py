@@ -10,7 +10,7 @@ from pmlkit._arrays import as_csr, generator, is_table, moderate, number_table, 
 from pmlkit._files import check_target, replacing, together
 from pmlkit._labels import LabelFormat, in_format
 from pmlkit._threads import one_blas_thread
-from pmlkit._words import fact_table, printable
+from pmlkit._words import between, fact_table, printable
 from pmlkit.bench.cells import digest, find_source
 from pmlkit.bench.plan_entries import DataEntry
 from pmlkit.bench.sandbox import Budget, Sandbox
@@ -162,3 +162,16 @@ def test_the_parts_of_the_demo():
     assert ask_the_truth(clean(strips.X, strips.Y), strips, n_answers=20).n_answers == 20
     demo = run_demo(100, n_suspects=2)
     assert contact_sheet(demo.data, demo.suspects, title="Two labels").count("<img") == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.14, 0.23, "between 14 % and 23 %"),
+        (0.0, 0.003, "between 0.0 % and 0.3 %"),
+        (0.0, 0.0, "less than 0.1 %"),
+        (0.496, 0.504, "between 49.6 % and 50.4 %"),
+    ],
+)
+def test_an_interval_has_two_ends(low, high, said):
+    assert between(low, high) == said

@@ -17,11 +17,11 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_python_quick_start_runs(capsys):
-    (code,) = blocks("python")
-    assert len(code.strip().splitlines()) <= 10
-    exec(compile(code, "README", "exec"), {})
-    assert "average_precision" in capsys.readouterr().out
+def test_python_quick_starts_run(capsys):
+    for code, printed in zip(blocks("python"), ("confidence", "average_precision"), strict=True):
+        assert len(code.strip().splitlines()) <= 10
+        exec(compile(code, "README", "exec"), {})
+        assert printed in capsys.readouterr().out
 
 
 def run_commands(block, folder):

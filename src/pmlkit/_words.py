@@ -32,18 +32,20 @@ def counted(number: int, what: str, many: str | None = None) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return a range of shares in per cent, in words.
+    """Return an interval of shares in per cent, with a decimal where its ends would look the same.
 
     Examples
     --------
     >>> from pmlkit._words import between
-    >>> between(0.1, 0.25), between(0.0, 0.001)
-    ('between 10 % and 25 %', 'under 1 %')
+    >>> between(0.1, 0.25), between(0.001, 0.002), between(0.0, 0.0001)
+    ('between 10 % and 25 %', 'between 0.1 % and 0.2 %', 'less than 0.1 %')
     """
-    ends = f"{100 * low:.0f} %", f"{100 * high:.0f} %"
-    if ends[0] != ends[1]:
-        return f"between {ends[0]} and {ends[1]}"
-    return "under 1 %" if high < 0.005 else f"about {ends[0]}"
+    if high < 0.0005:
+        return "less than 0.1 %"
+    ends = [f"{100 * share:.0f} %" for share in (low, high)]
+    if ends[0] == ends[1]:
+        ends = [f"{100 * share:.1f} %" for share in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
 
 
 def shortened(text: str, length: int) -> str:

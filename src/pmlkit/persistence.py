@@ -169,11 +169,14 @@ def _known_types() -> list[type | str]:
     from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
     from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
     from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+    from pmlkit.methods.clear_pml.many_labels import SharedCurve
     from pmlkit.methods.clear_pml.primal_ridge import LinearKernel
     from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
+    from pmlkit.methods.clear_pml.word_ridge import WordKernel
 
-    records = (FeatureWeighting, LabelCorrelations, LandmarkKernel, LinearKernel, ScoreCalibration)
-    return [*METHODS, LabelCleaner, TableReader, *records, sparse.csr_array, "numpy.dtype"]
+    kernels = (LandmarkKernel, LinearKernel, WordKernel)
+    records = (FeatureWeighting, LabelCorrelations, ScoreCalibration, SharedCurve)
+    return [*METHODS, LabelCleaner, TableReader, *kernels, *records, sparse.csr_array, "numpy.dtype"]
 
 
 def _parts(model: Any) -> Iterator[Any]:

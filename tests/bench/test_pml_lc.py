@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from typer.testing import CliRunner
@@ -62,6 +63,29 @@ def test_a_table_of_ours_beside_the_published(small_sets, tmp_path):
     page = (tmp_path / "out" / "pml-lc.md").read_text()
     assert f"{cell['mean']:.3f}".lstrip("0") + " / .695" in page
     assert (tmp_path / "out" / "pml-lc.csv").read_text().startswith("data,method,metric,mean,std,repeats,published\n")
+
+
+def test_an_interrupted_run_goes_on_with_the_same_figures(small_sets, tmp_path, monkeypatch):
+    asked = {"data": ["yeast", "medical"], "methods": ["Rank-SVM", "CandidateLogistic"], "repeats": 2}
+    whole = reproduce_pml_lc(tmp_path / "whole", **asked)
+    measure, n_fits = pml_lc._measure, []
+
+    def interrupted(*args):
+        n_fits.append(args)
+        if len(n_fits) == 4:
+            raise KeyboardInterrupt
+        return measure(*args)
+
+    monkeypatch.setattr(pml_lc, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce_pml_lc(tmp_path / "out", **asked)
+    with (tmp_path / "out" / "pml-lc-cells.csv").open("a") as file:
+        file.write("\nyeast,Rank-SVM,1,40,0.2,0.3")  # a line that was cut off
+    again = reproduce_pml_lc(tmp_path / "out", **asked)
+    assert len(n_fits) == 4 + 5
+    pd.testing.assert_frame_equal(again, whole)
+    reproduce_pml_lc(tmp_path / "out", **asked)
+    assert len(n_fits) == 4 + 5
 
 
 def test_label_sets_have_the_asked_size():

@@ -20,6 +20,7 @@ from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
 from pmlkit.cleaning.injected_null import InjectedCells, _logistic
 from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
+from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.metrics import cleaning_average_precision
 
@@ -316,6 +317,30 @@ def test_neither_features_nor_probabilities_is_refused():
         clean(np.eye(3))
     with pytest.raises(ValueError, match="every_row_has_a_label"):
         clean(np.eye(3), np.eye(3), every_row_has_a_label="maybe")
+    with pytest.raises(ValueError, match="empty_rows must be"):
+        clean(np.eye(3), np.eye(3), empty_rows="drop")
+
+
+def test_rows_without_candidates_can_be_called_negative():
+    data = make_pml(400, 20, 6, cardinality=2.0, noise=0.5, random_state=7)
+    Y = data.Y.toarray()
+    Y[::5] = 0
+    guessed, said, judged_otherwise = (
+        clean(data.X, Y, **options)
+        for options in ({}, {"empty_rows": "negative"}, {"empty_rows": "negative", "method": "CandidateLogistic"})
+    )
+    assert "rows without labels taken for unlabelled: features do not predict" in guessed.method
+    assert said.method.endswith("rows without labels taken for negative: as given")
+    assert "rows without labels" not in judged_otherwise.method
+    assert np.abs(said.scores - guessed.scores).max() > 0.01
+
+
+def test_labels_with_the_same_candidates_are_named():
+    data = make_pml(400, 20, 6, cardinality=2.0, noise=0.5, random_state=7)
+    Y = data.Y.toarray()
+    Y[:, 0], Y[:, 2] = 0, Y[:, 1]  # the first label is on no row, and not judged
+    with pytest.warns(PMLWarning, match="'cat' and 'kitten'"):
+        clean(data.X, Y, label_names=["none", "cat", "kitten", "a", "b", "c"])
 
 
 def test_a_known_label_per_row_bounds_the_rate():

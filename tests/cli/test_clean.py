@@ -254,6 +254,18 @@ def test_whether_every_row_has_a_label_can_be_said(run, posts_csv):
     assert "must be one of auto, yes, no" in run(*arguments, "maybe").output
 
 
+def test_what_rows_without_labels_are_can_be_said(run, tmp_path):
+    table = tmp_path / "points.csv"
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.3f},{y:.3f},{'' if k % 4 == 0 else 'left' if x < 0 else 'right'}" for k, (x, y) in
+             enumerate(rng.normal(size=(200, 2)))]  # fmt: skip
+    table.write_text("\n".join(["x,y,tags", *lines]) + "\n", encoding="utf-8")
+    arguments = ("clean", table, "--labels", "tags", "--dry-run", "--json", "--empty-rows")
+    facts = json.loads(run(*arguments, "negative").stdout)
+    assert facts["method"].endswith("rows without labels taken for negative: as given")
+    assert "must be auto, unlabelled or negative" in run(*arguments, "drop").output
+
+
 def test_all_suspects_by_the_names_of_their_rows(run, posts_csv, tmp_path):
     path = tmp_path / "all.csv"
     result = run("clean", *options(posts_csv), "--suspects", path, "--json")

@@ -114,6 +114,18 @@ def test_a_click_leaves_the_keys_as_they_were(page, review):
     assert [event.answer for event in review.store.standing()] == ["right", "unsure"]
 
 
+def test_a_held_key_and_a_double_click_answer_one_question(page, review):
+    for _ in range(3):
+        page.keyboard.down("x")
+        until(page, IDLE)
+    page.keyboard.up("x")
+    answered(page, 1)
+    page.dblclick("[data-answer=right]")
+    answered(page, 2)
+    page.wait_for_timeout(200)
+    assert [event.answer for event in review.store.standing()] == ["wrong", "right"]
+
+
 def test_a_filter_chooses_and_says_that_it_is_no_sample(page, review):
     label = review.result.label_names[3]
     page.click("#filter-box summary")

@@ -36,20 +36,20 @@ def test_the_stored_certificate_follows_every_answer(review, strips):
         said = "right" if truth[card["row"], number[card["label"]]] else "wrong"
         cell = {name: card[name] for name in ("row", "label", "kind")}
         review.answer("ann", {**cell, "answer": said, "client": str(review.audit.n_answers)})
-    assert stored_certificate(review.store)["cells"] == review.audit.certificate.cells.tolist()
+    assert stored_certificate(review.store, strips.Y.nnz)["cells"] == review.audit.certificate.cells.tolist()
     n_undone = 0
     while review.audit.certificate is not None:
         review.undo("ann", {"client": f"undo {n_undone}"})
         n_undone += 1
     assert 0 < n_undone < 500
-    assert stored_certificate(review.store) == {}
+    assert stored_certificate(review.store, strips.Y.nnz) == {}
 
 
 def test_a_certificate_older_than_the_last_answer_is_refused(review, strips):
     """A server that is killed between an answer and its certificate must not leave a promise that was taken back."""
     card = review.card("ann", {})["card"]
     review.answer("ann", {"row": card["row"], "label": card["label"], "kind": card["kind"], "answer": "wrong"})
-    assert stored_certificate(review.store) == {}
+    assert stored_certificate(review.store, strips.Y.nnz) == {}
     review.store.append([Event("ann", "answer", "selection", card["row"], card["label"], "right")])
     with pytest.raises(DataError, match="before the last answer .* was counted"):
         apply_review(review.store.path, strips.X, strips.Y, strips.label_names, check=False)
@@ -157,6 +157,18 @@ def test_the_panel_says_what_more_answers_bring_and_when_it_is_enough(store):
     assert review.audit.verdict.all()
 
 
+def test_the_panel_tells_which_set_is_tested_after_a_certificate(review, strips):
+    for _ in range(400):
+        card = review.card("ann", {})["card"]
+        is_right = strips.truth[card["row"], strips.label_names.index(card["label"])]
+        review.answer("ann", {**card, "answer": "right" if is_right else "wrong"})
+        told = estimates(review.audit)
+        if told["certificate"] is not None and told["testing"] is not None:
+            break
+    assert told["test_note"].startswith(f"Testing {review.audit.under_test['size']:,} labels: about ")
+    assert told["promise"].startswith("Of the ")
+
+
 def test_of_very_many_rows_the_least_likely_are_decided(mails, monkeypatch):
     _, review = mails
     monkeypatch.setattr(session, "_MAX_BULK", 5)
@@ -190,6 +202,8 @@ def test_the_room_of_a_card_follows_the_length_of_texts(strips_result):
         result = dataclasses.replace(strips_result, media=[texts] * strips_result.Y.shape[0])
         assert Cards(result).room == room
     assert Cards(strips_result).room == ""
+    for n_features, room in ((3, "short-rows"), (20, "")):
+        assert Cards(dataclasses.replace(strips_result, media=None, X=strips_result.X[:, :n_features])).room == room
 
 
 def test_a_question_that_is_asked_again_does_not_show_the_earlier_answer(review):

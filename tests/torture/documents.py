@@ -295,6 +295,19 @@ def _prodigy(chance):
     return "\n".join(map(json.dumps, lines)).encode()
 
 
+def _label_studio(chance):
+    def annotation():
+        chosen = {"type": chance.choice(["choices", _value(chance)]), "value": {"choices": [_value(chance)]}}
+        return chance.choice([{"result": [chosen, chosen], "completed_by": _value(chance)}, _value(chance)])
+
+    tasks = [
+        {"data": chance.choice([{"row": _value(chance), "label": _value(chance)}, {"row": 1, "label": "a"}]),
+         "annotations": [annotation() for _ in range(chance.randrange(3))]}
+        for _ in range(chance.randrange(1, 4))
+    ]  # fmt: skip
+    return json.dumps(tasks).encode()
+
+
 def makers(samples):
     """Return, for each reader, a function that makes a document; `samples` are valid contents by reader."""
     answers = ("row", "label", "answer", "id", "who")
@@ -308,4 +321,6 @@ def makers(samples):
         "stores of a review": _store(samples["stores of a review"][0], ["event", "meta", "visitor"]),
         "stores of bench": _store(samples["stores of bench"][0], ["cells", "places", "runs"]),
         "answers (CSV)": _delimited(",", answers), "answers (Prodigy)": _prodigy,
+        "reviews that are applied": _store(samples["reviews that are applied"][0], ["event", "meta"]),
+        "answers (Label Studio)": _label_studio,
     }  # fmt: skip

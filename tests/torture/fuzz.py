@@ -32,6 +32,7 @@ from pmlkit.bench.plan_entries import PlanError
 from pmlkit.bench.store_reader import create_tables, load_cells
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.review.exchange import import_answers
+from pmlkit.cleaning.review.outputs import apply_review
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.data import PMLDataset, read, write
 from pmlkit.data.files.arff_parser import read_label_xml
@@ -73,9 +74,11 @@ READERS = (
     "model files (skops)",
     "plans (TOML)",
     "stores of a review",
+    "reviews that are applied",
     "stores of bench",
     "answers (CSV)",
     "answers (Prodigy)",
+    "answers (Label Studio)",
 )
 
 
@@ -146,6 +149,21 @@ def samples(folder):
     with AnswerStore(folder / "a.sqlite", fingerprint="0" * 16) as store:
         store.append([Event("ann", "answer", "audit", row=3, label="cat", answer="wrong", shown={"a": 1})])
     made["stores of a review"] = (_review_store, ".sqlite", [(folder / "a.sqlite").read_bytes()])
+    with AnswerStore(folder / "r.sqlite") as store:
+        row, label = 0, data.label_names[int(data.Y.indices[0])]
+        store.append(
+            [
+                Event("ann", "answer", "selection", row, label, "wrong"),
+                Event("ann", "answer", "missing", 1, label, "right"),
+                Event("ann", "answer", "merge", None, label, "right", shown={"into": data.label_names[-1]}),
+            ]
+        )
+        store.set(certificate='{"cells": [1], "promise": "at least 90 %"}', certified_up_to="3")
+    made["reviews that are applied"] = (
+        lambda path: apply_review(path, data.X, data.Y, data.label_names, check=False),
+        ".sqlite",
+        [(folder / "r.sqlite").read_bytes()],
+    )
     with contextlib.closing(sqlite3.connect(folder / "b.sqlite")) as connection:
         create_tables(connection)
         connection.commit()
@@ -155,6 +173,10 @@ def samples(folder):
     made["answers (CSV)"] = (Answers.read, ".csv", [(folder / "answers.csv").read_bytes()])
     prodigy = json.dumps({"label": "a", "answer": "reject", "meta": {"row": 1}, "_annotator_id": "x"}).encode() + b"\n"
     made["answers (Prodigy)"] = (lambda path: import_answers(path, "prodigy"), ".jsonl", [prodigy])
+    chosen = {"type": "choices", "value": {"choices": ["wrong"]}}
+    task = {"data": {"row": 1, "label": "a"}, "annotations": [{"result": [chosen], "completed_by": {"id": 3}}]}
+    studio = json.dumps([task]).encode()
+    made["answers (Label Studio)"] = (lambda path: import_answers(path, "label-studio"), ".json", [studio])
     return made
 
 

@@ -70,7 +70,7 @@ MENDS = [
      "if os.getpid() != owner:", "if False:", "tests/trust/test_stopping.py -k forked"),
     (7, ".part files of dead processes stay", "src/pmlkit/_files.py",
      "    _remove_abandoned(target.parent)", "    pass", "tests/trust/test_stopping.py -k killed_process"),
-    (8, "gzip and bzip2 without limit", f"{FILES}/common.py",
+    (8, "gzip and bzip2 without limit", f"{FILES}/registry.py",
      "if self._n_seen + _LINE_BYTES * self._n_lines > self._limit:", "if False:",
      "tests/trust/test_limits.py -k 'bomb or chosen or rewound'"),
     (8, "MATLAB files without limit", f"{FILES}/mat.py", "self.max_bytes", "2**60",
@@ -88,7 +88,7 @@ MENDS = [
      "tests/trust/test_limits.py -k bomb"),
     (8, "Parquet without limit", f"{FILES}/parquet.py", "    check_size(", f"    {UNCHECKED}",
      "tests/trust/test_limits.py -k chosen"),
-    (8, "pictures without limit", f"{FILES}/side_features.py", "check_size(3", f"{UNCHECKED}3",
+    (8, "pictures without limit", f"{FILES}/side_features.py", "check_size(n_bytes", f"{UNCHECKED}n_bytes",
      "tests/trust/test_limits.py -k pictures"),
     (9, "formulas in CSV outputs", "src/pmlkit/_words.py", """return f"'{cell}\"""", "return cell",
      "tests/trust/test_injection.py -k 'formula or answers'"),
@@ -139,8 +139,12 @@ MENDS = [
     (7, "answers of the review page wait 40 ms", "src/pmlkit/cleaning/review/server.py",
      "socket.SOCK_STREAM, socket.IPPROTO_TCP)", "socket.SOCK_STREAM)", "tests/review/test_security.py -k do_not_wait"),
     (7, "a certificate older than the last answer is applied", "src/pmlkit/cleaning/review/outputs.py",
-     "if known is not None and int(known) < store.last:", "if False:",
+     "    if is_old:", "    if False:",
      "tests/review/test_session.py -k older_than_the_last"),
+    (6, "too little memory for a library", "src/pmlkit/cli/__init__.py",
+     '"failed to map segment"', '"nothing"', "tests/trust/test_surroundings.py -k for_a_library"),
+    (8, "small files of ten megapixels", f"{FILES}/side_features.py", "80 * 2**20", "2**28",
+     "tests/trust/test_limits.py -k pictures"),
 ]  # fmt: skip
 
 

@@ -102,15 +102,19 @@ def test_a_limit_that_is_no_number_of_bytes(tmp_path, limit):
 
 def test_pictures_and_embeddings_have_the_limit_too(tmp_path):
     Image.new("1", (10_000, 10_000)).save(tmp_path / "big.png")
-    with pytest.raises(DataError, match="image 'big.png' takes 286 MiB"):
+    with pytest.raises(DataError, match="image 'big.png' takes 477 MiB"):
         read_images(tmp_path, ["big.png"])
+    Image.new("RGB", (5000, 3000)).save(tmp_path / "empty.png")  # 45 kB
+    with pytest.raises(DataError, match="more than the 80 MiB"):
+        read_images(tmp_path, ["empty.png"])
+    assert read_images(tmp_path, ["empty.png"], max_bytes=2**27).shape == (1, 48, 48, 3)
     np.savez_compressed(tmp_path / "e.npz", np.zeros((35_000, 1000)))
     with pytest.raises(DataError, match="takes 267 MiB"):
         read_embeddings(tmp_path / "e.npz", 35_000)
     table = _write(tmp_path / "t.csv", b"f,tags\nsmall.png,a;b\nsmall.png,a\n")
     Image.new("RGB", (50, 50)).save(tmp_path / "small.png")
     opened = pmlkit.open_table(table, labels="tags", images=("f", tmp_path), max_bytes=5000)
-    with pytest.raises(DataError, match="max_bytes=7500"):
+    with pytest.raises(DataError, match="max_bytes=20000"):
         opened.X  # noqa: B018
     assert pmlkit.open_table(table, labels="tags", images=("f", tmp_path)).X.shape == (2, 304)
 

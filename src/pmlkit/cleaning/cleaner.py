@@ -43,6 +43,7 @@ def clean(
     pred_probs: Any = None,
     method: Any = "auto",
     every_row_has_a_label: bool | Literal["auto"] = "auto",
+    empty_rows: Literal["auto", "unlabelled", "negative"] = "auto",
     n_folds: int = 5,
     min_rows: int = 5,
     label_names: Sequence[str] | None = None,
@@ -55,8 +56,7 @@ def clean(
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
 
-    Only candidates are judged, each by models that never saw its row. A row without candidates is unlabelled: it
-    is not an error and nothing is said about it.
+    Only candidates are judged, each by models that never saw its row. Nothing is said about a row without candidates.
 
     Parameters
     ----------
@@ -76,6 +76,9 @@ def clean(
     every_row_has_a_label : bool or "auto", default="auto"
         Whether at least one candidate of each row is true. "auto" takes it to be so unless some rows have no
         candidates. In labels given by crowds it often is not.
+    empty_rows : {"auto", "unlabelled", "negative"}, default="auto"
+        Whether rows without candidates were not labelled yet or have no label, for the methods that tell them apart
+        (ClearPML). What "auto" decided, and why, is part of `CleaningResult.method` and of the report.
     n_folds : int, default=5
         Folds for methods that do not cross-fit inside.
     min_rows : int, default=5
@@ -126,6 +129,8 @@ def clean(
         raise ValueError("X must be given, the features to judge labels by, or pred_probs, a model's probabilities.")
     if every_row_has_a_label not in (True, False, "auto"):
         raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
+    if empty_rows not in ("auto", "unlabelled", "negative"):
+        raise ValueError(f"empty_rows must be 'auto', 'unlabelled' or 'negative', got {empty_rows!r}.")
     given = read_labels(Y, names=label_names)
     names = label_names if label_names is not None else given.names
     X, candidates = _validated(X, given.indicator)
@@ -156,10 +161,12 @@ def clean(
         evidence = given_evidence(probabilities[:, judged], part)
     else:
         model = make_classifier(method)
-        if every_row_has_a_label != "auto" and "every_row_has_a_label" in model.get_params():
-            model.set_params(every_row_has_a_label=every_row_has_a_label)
+        said = {"every_row_has_a_label": every_row_has_a_label, "empty_rows": empty_rows}
+        known = model.get_params()
+        model.set_params(**{name: value for name, value in said.items() if value != "auto" and name in known})
         if blocks is None:
-            evidence = cross_fit(model, X, part, n_folds=n_folds, on_fit=on_fit)
+            judged_names = [names[k] for k in judged]
+            evidence = cross_fit(model, X, part, n_folds=n_folds, label_names=judged_names, on_fit=on_fit)
         else:
             evidence = fit_to_blocks(model, blocks, judged, part, on_fit=on_fit)
     if not predicts_labels(evidence.scores, part):

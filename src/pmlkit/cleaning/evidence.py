@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from scipy.stats import rankdata
 from sklearn.base import clone
@@ -66,6 +67,7 @@ def cross_fit(
     Y: CSR,
     *,
     n_folds: int = 5,
+    label_names: Sequence[str] | None = None,
     on_fit: Callable[[Any], Any] = lambda model: None,
 ) -> Evidence:
     """Score every cell by models that did not see its row.
@@ -79,6 +81,8 @@ def cross_fit(
         Candidates, in canonical form (`pmlkit._arrays.as_csr`).
     n_folds : int, default=5
         For estimators that do not cross-fit inside. Identical rows share a fold.
+    label_names : sequence of str, optional
+        For warnings of estimators that cross-fit inside.
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
 
@@ -101,8 +105,15 @@ def cross_fit(
     if not getattr(model, "_cross_fits", False):
         return Evidence(_over_folds(model, X, Y, n_folds, on_fit), f"{name}, cross-fitted in {n_folds} folds")
     fitted = clone(model)
+    fitted._names_of_columns = label_names
     on_fit(fitted)
     fitted.fit(X, Y)
+    if sparse.issparse(fitted.out_of_fold_scores_):
+        raise ValueError(
+            f"clean needs a score of every label for every row, too many for {Y.shape[0]:,} rows x {Y.shape[1]:,} "
+            f"labels: give some of the rows, or fit {name}, whose label_confidence_ is lowest where labels are "
+            "probably wrong."
+        )
     return evidence_of(fitted, fitted.out_of_fold_scores_, fitted.label_confidence_.data, Y)
 
 
@@ -111,7 +122,10 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
     name = type(fitted).__name__
     scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
     if isinstance(fitted, ClearPML):
-        return Evidence(scores, f"{name}, each row left out in turn", confidence)
+        empty = (
+            fitted.empty_rows_ and f"; rows without labels taken for {fitted.empty_rows_}: {fitted.empty_rows_reason_}"
+        )
+        return Evidence(scores, f"{name}, each row left out in turn{empty or ''}", confidence)
     return Evidence(_as_probabilities(scores, Y), f"{name}, cross-fitted")
 
 

@@ -53,7 +53,7 @@ def render_report(summary: dict[str, Any]) -> str:
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": _percent, "count": _count}
-    environment.globals["between"] = lambda low, high: between(low, high).replace(" %", "\N{NO-BREAK SPACE}%")
+    environment.globals["between"] = _between
     source = resources.files("pmlkit.cleaning").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(summary)
 
@@ -387,6 +387,10 @@ def _percent(share: float | None) -> str:
     return "<\u20091\u00a0%" if 0 < share < 0.005 else f"{100 * share:.0f}\u00a0%"
 
 
+def _between(low: float, high: float) -> str:
+    return between(low, high).replace(" %", "\u00a0%")
+
+
 def _count(number: int, noun: str = "") -> str:
-    shown = f"{number:,}".replace(",", "\u202f")
+    shown = f"{number:,}"
     return f"{shown} {noun}{'' if number == 1 else 's'}" if noun else shown

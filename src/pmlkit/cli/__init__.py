@@ -8,6 +8,16 @@ import sys
 
 __all__ = ["main"]
 
+NO_MEMORY = "there is not enough memory for this."
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether memory ran out; a library that could not be loaded for that is an ImportError."""
+    is_loading = isinstance(error, ImportError | OSError)
+    return isinstance(error, MemoryError) or (
+        is_loading and any(words in str(error) for words in ("failed to map segment", "annot allocate memory"))
+    )
+
 
 def main() -> None:
     """Run the command line and leave with its exit code: 0 done, 1 failed, 2 misused, 130 or 143 interrupted."""
@@ -18,6 +28,11 @@ def main() -> None:
         from pmlkit.cli.app import app
 
         app(prog_name="pmlkit")
+    except (ImportError, MemoryError) as error:
+        if not lacks_memory(error):
+            raise
+        sys.stderr.write(f"error: {NO_MEMORY}\n")
+        sys.exit(1)
     except KeyboardInterrupt:  # while the modules were being read; later it is the app's affair
         from pmlkit.cli.stopping import stopped_by
 

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from pmlkit._words import did_you_mean, listing
+from pmlkit.cli import NO_MEMORY, lacks_memory
 from pmlkit.cli.bench_commands import bench, report, reproduce
 from pmlkit.cli.clean_command import clean
 from pmlkit.cli.data_commands import convert, info, noise
@@ -110,12 +111,12 @@ def _report(error: Exception) -> int:
         help_hint = f" See '{context.command_path} --help'." if context is not None else ""
         say("error", f"{_usage_sentence(error)}{help_hint}")
         return int(getattr(error, "exit_code", MISUSED))
-    if isinstance(error, OSError) and not _can_flush(sys.stdout):
+    if lacks_memory(error):
+        say("error", NO_MEMORY)
+    elif isinstance(error, OSError) and not _can_flush(sys.stdout):
         say("error", f"standard output could not be written: {error.strerror or error}.")
     elif isinstance(error, OSError) and error.strerror:
         say("error", f"{error.strerror}: {listing([error.filename])}." if error.filename else f"{error.strerror}.")
-    elif isinstance(error, MemoryError):
-        say("error", "there is not enough memory for this.")
     elif isinstance(error, ValueError | OSError) and str(error):
         say("error", error)
     else:

@@ -108,6 +108,13 @@ def clean(
     every_row_has_a_label: Annotated[
         str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
     ] = "auto",
+    empty_rows: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|unlabelled|negative",
+            help="What rows without labels are: not labelled yet, or rows to which no label applies.",
+        ),
+    ] = "auto",
     answers: Annotated[
         Path | None,
         typer.Option(
@@ -130,6 +137,7 @@ def clean(
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
     check_choice(every_row_has_a_label, _ANSWERS, "--every-row-has-a-label")
+    check_choice(empty_rows, ("auto", "unlabelled", "negative"), "--empty-rows")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:
@@ -148,7 +156,7 @@ def clean(
     with running(where) as place:
         result = find_suspects(
             table, judge, min_rows, answers, place, pred_probs=pred_probs,
-            every_row_has_a_label=_ANSWERS[every_row_has_a_label], settle=settle,
+            every_row_has_a_label=_ANSWERS[every_row_has_a_label], empty_rows=empty_rows, settle=settle,
         )  # fmt: skip
     chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
     with together():

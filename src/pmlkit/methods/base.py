@@ -6,6 +6,7 @@ functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here
 
 import logging
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
@@ -91,6 +92,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _fits_blocks: ClassVar[bool] = False
     """Whether the method has ``_fit_blocks``, and so learns from data that is larger than memory."""
 
+    _names_of_columns: Sequence[str] | None = None
+    """The label names where ``y`` has none."""
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {"threshold": THRESHOLD_CONSTRAINT}
 
     def __sklearn_tags__(self) -> Any:
@@ -171,7 +175,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             Y_used = Y
 
         self.classes_ = classes
-        self.label_names_ = np.asarray(names or [f"label_{k}" for k in range(Y.shape[1])], dtype=object)
+        self.label_names_ = np.asarray(
+            names or self._names_of_columns or [f"label_{k}" for k in range(Y.shape[1])], dtype=object
+        )
         self.__dict__.pop("table_reader_", None)
         if table is not None:
             self.label_names_ = np.asarray(table.label_names, dtype=object)
@@ -192,10 +198,14 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
                 learned.sample or (scores, Y_used[has_candidates], learned.confidence),
                 None if weight is None else weight[has_candidates],
             )
-        if self._cross_fits:
+        record = Y_used[has_candidates], scores if self._cross_fits else None
+        if self._cross_fits and sparse.issparse(scores):
+            assert learned.sample is not None
+            self.out_of_fold_scores_, record = learned.scores, (learned.sample[1], learned.sample[0])
+        elif self._cross_fits:
             self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
             self.out_of_fold_scores_[labelled] = scores
-        self.training_record_ = training_record(Y_used[has_candidates], scores if self._cross_fits else None)
+        self.training_record_ = training_record(*record)
         self._keep_trace(learned)
 
     def _fit_rule(self, sample: tuple[FloatArray, CSR, FloatArray], weight: FloatArray | None) -> None:

@@ -78,6 +78,14 @@ def test_blocks_give_the_answers_of_memory(Y, params, options, budget):
     assert_same(whole, cut, STRIPS.X)
 
 
+@pytest.mark.parametrize("empty_rows", ["unlabelled", "negative"])
+def test_a_block_without_candidates(empty_rows):
+    Y = STRIPS.Y.toarray().copy()
+    Y[70:110] = 0
+    whole = ClearPML(empty_rows=empty_rows).fit(STRIPS.X, Y)
+    assert_same(whole, ClearPML(empty_rows=empty_rows).fit(blocks(STRIPS.X, Y, sizes=(70, 40))), STRIPS.X)
+
+
 @pytest.mark.parametrize("n_words", [300, 2500])
 def test_texts_with_landmarks_and_with_all_rows_as_landmarks(n_words):
     X, Y = texts(600, n_words)

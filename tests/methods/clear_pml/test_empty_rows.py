@@ -17,11 +17,13 @@ def test_emptiness_that_features_show_is_negative_and_chance_is_not(container):
         assert decide_empty_rows(container(X), is_empty).meaning == "unlabelled"
 
 
-def test_the_reason_is_logged(caplog):
+def test_the_reason_is_logged_by_a_fit(caplog):
     caplog.set_level("INFO", logger="pmlkit")
     X = np.random.default_rng(0).normal(size=(200, 3))
-    decide_empty_rows(X, X[:, 0] > 0.5)
-    assert "leave-one-out AUC" in caplog.text
+    Y = np.column_stack([X[:, 1] > 0, X[:, 1] <= 0]) & (X[:, :1] < 0.5)
+    model = ClearPML().fit(X, Y.astype(int))
+    assert model.empty_rows_reason_.startswith("features predict which rows are empty (leave-one-out AUC 0.9")
+    assert model.empty_rows_reason_ in caplog.text
 
 
 def test_negative_rows_lower_the_scores_of_rows_like_them():

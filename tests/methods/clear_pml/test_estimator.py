@@ -1,9 +1,13 @@
+import logging
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from pmlkit import CandidateLogistic, ClearPML, make_classifier
+from pmlkit.blocks import RowBlocks
 from pmlkit.data import load_digit_strips, make_pml, train_test_rows
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics import cleaning_auc, evaluate
@@ -188,5 +192,25 @@ def test_the_weight_of_the_modes_moves_with_the_data():
 def test_two_labels_with_the_same_candidates_are_told(strips):
     Y = strips.Y.toarray()
     Y[:, 1] = Y[:, 0]
-    with pytest.warns(PMLWarning, match="columns 0 and 1"):
+    with pytest.warns(PMLWarning, match="'label_0' and 'label_1'"):
         ClearPML().fit(strips.X, Y)
+    names = ["cat", "kitten", *(f"other {k}" for k in range(2, Y.shape[1]))]
+    with pytest.warns(PMLWarning, match="'cat' and 'kitten'"):
+        ClearPML().fit(strips.X, pd.DataFrame(Y, columns=names))
+    with pytest.warns(PMLWarning, match="'cat' and 'kitten'"):
+        ClearPML().fit(RowBlocks(strips.X, Y, label_names=names))
+    Y[:, 2:5] = Y[:, :1]
+    with pytest.warns(PMLWarning, match=r"'cat' and 'other 3' and 7 more pairs"):
+        ClearPML().fit(strips.X, pd.DataFrame(Y, columns=names))
+
+
+def test_what_empty_rows_were_taken_for_is_logged(strips, caplog):
+    Y = strips.Y.toarray()
+    Y[::4] = 0
+    for said, reason in (("auto", "do not predict which rows are empty"), ("negative", "as given")):
+        with caplog.at_level(logging.INFO, logger="pmlkit"):
+            model = ClearPML(empty_rows=said).fit(strips.X, Y)
+        assert reason in model.empty_rows_reason_
+        assert f"taken for {model.empty_rows_}: {model.empty_rows_reason_}" in caplog.text
+        assert "if noise is random" in caplog.text
+    assert ClearPML().fit(strips.X[1:3], Y[1:3]).empty_rows_reason_ is None

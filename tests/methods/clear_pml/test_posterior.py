@@ -107,6 +107,10 @@ def test_the_presence_weight_tells_how_many_rows_have_no_true_label(share):
     assert estimated == pytest.approx(1 - truth.any(axis=1).mean(), abs=0.12)
 
 
+def test_without_any_candidate_every_row_is_taken_to_have_a_true_label():
+    assert presence_weight(np.full((5, 1), 0.1), np.zeros((5, 1), dtype=bool), 0.1, competition=0.8) == np.inf
+
+
 def test_the_likelihood_of_presence_is_that_of_the_generative_model():
     """Compare with the sum over all sets of true labels, and of candidates that they could have led to."""
     rng = np.random.default_rng(1)

@@ -7,9 +7,12 @@ true labels on average. How rows are split and features scaled is not stated: he
 sets are divided by their standard deviation.
 """
 
+import contextlib
+import csv
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +98,8 @@ def reproduce_pml_lc(
     Parameters
     ----------
     out : path, optional
-        Folder for ``pml-lc.csv`` and ``pml-lc.md``.
+        Folder for ``pml-lc.csv`` and ``pml-lc.md``. Finished fits are kept there in ``pml-lc-cells.csv``, and are not
+        run again.
     data : sequence of str
         From `DATA`.
     methods : sequence of str
@@ -105,7 +109,7 @@ def reproduce_pml_lc(
     max_rows : int, optional
         Rows of a data set at the most, before it is split.
     on_cell : callable, optional
-        Called before each fit with data set, method and repeat.
+        Called before each fit, finished ones included, with data set, method and repeat.
 
     Returns
     -------
@@ -125,23 +129,21 @@ def reproduce_pml_lc(
     >>> list(reproduce_pml_lc(data=[]).columns)
     ['data', 'method', 'metric', 'mean', 'std', 'repeats', 'published']
     """
+    problems = {name: protocol(name, max_rows=max_rows) for name in data}
+    kept = None if out is None else Path(out) / "pml-lc-cells.csv"
+    finished = {} if kept is None else _finished(kept)
     cells = []
-    for name in data:
-        X, truth, n_candidates = protocol(name, max_rows=max_rows)
-        normalize = None if hasattr(X, "tocsr") else "standard"
-        for repeat in range(repeats):
-            train, test = train_test_rows(len(truth), random_state=repeat)
-            Y = add_noise(truth[train], None, random_state=repeat, avg_candidates=n_candidates)
-            size = max(1, round(float(truth[train].sum(axis=1).mean())))
-            for method in methods:
-                on_cell(name, method, repeat)
-                model = XIE_HUANG_METHODS[method][1](normalize)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", PMLWarning)
-                    scores = model.fit(X[train], Y).decision_function(X[test])
-                found = evaluate(truth[test], scores, _top(scores, size))
-                cells += [(name, method, metric, repeat, found[metric]) for metric in METRICS]
-                logger.info("%s, %s, repeat %d: %.3f", name, method, repeat, found["average_precision"])
+    for repeat, name, method in product(range(repeats), data, methods):
+        on_cell(name, method, repeat)
+        X, truth, n_candidates = problems[name]
+        key = name, method, repeat, len(truth)
+        if key not in finished:
+            found = _measure(X, truth, n_candidates, method, repeat)
+            finished[key] = [found[metric] for metric in METRICS]
+            if kept is not None:
+                _keep(kept, [*key, *finished[key]])
+            logger.info("%s, %s, repeat %d: %.3f", name, method, repeat, found["average_precision"])
+        cells += [(name, method, metric, repeat, x) for metric, x in zip(METRICS, finished[key], strict=True)]
     table = pd.DataFrame(cells, columns=["data", "method", "metric", "repeat", "value"])
     grouped = table.groupby(["data", "method", "metric"], sort=False)["value"]
     figures = grouped.agg(mean="mean", std="std", repeats="count").reset_index()
@@ -152,6 +154,39 @@ def reproduce_pml_lc(
         figures.round(4).to_csv(folder / "pml-lc.csv", index=False, lineterminator="\n")
         (folder / "pml-lc.md").write_text(_page(figures, repeats, max_rows), encoding="utf-8")
     return figures
+
+
+def _measure(X: Any, truth: BoolArray, n_candidates: int, method: str, repeat: int) -> dict[str, float]:
+    """Return the metrics of a method on one random split."""
+    train, test = train_test_rows(len(truth), random_state=repeat)
+    Y = add_noise(truth[train], None, random_state=repeat, avg_candidates=n_candidates)
+    size = max(1, round(float(truth[train].sum(axis=1).mean())))
+    model = XIE_HUANG_METHODS[method][1](None if hasattr(X, "tocsr") else "standard")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PMLWarning)
+        scores = model.fit(X[train], Y).decision_function(X[test])
+    return evaluate(truth[test], scores, _top(scores, size))
+
+
+def _finished(path: Path) -> dict[tuple[Any, ...], list[float]]:
+    """Return the metrics of finished fits; a line that an interrupted run left unfinished is not counted."""
+    if not path.is_file():
+        return {}
+    found = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for line in csv.reader(file):
+            with contextlib.suppress(ValueError):
+                data, method, repeat, n_rows, *values, end = line
+                if end == "end" and len(values) == len(METRICS):
+                    found[data, method, int(repeat), int(n_rows)] = [float(value) for value in values]
+    return found
+
+
+def _keep(path: Path, line: list[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write("\n")  # ends what an interrupted run left
+        csv.writer(file, lineterminator="").writerow([*line, "end"])
 
 
 def _published(data: str, method: str, metric: str) -> float:

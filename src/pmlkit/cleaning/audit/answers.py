@@ -329,6 +329,8 @@ def find_cells(Y: CSR, rows: IntArray, labels: IntArray) -> IntArray:
     """Return the positions of cells in ``Y.data``, -1 for those that are not stored."""
     cells = np.full(len(rows), -1, dtype=np.int64)
     for i, (row, label) in enumerate(zip(rows.tolist(), labels.tolist(), strict=True)):
+        if not 0 <= row < Y.shape[0]:
+            continue
         start, stop = int(Y.indptr[row]), int(Y.indptr[row + 1])
         place = start + int(np.searchsorted(Y.indices[start:stop], label))
         if place < stop and Y.indices[place] == label:

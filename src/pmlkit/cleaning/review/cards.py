@@ -74,7 +74,8 @@ class Cards:
         if self.has_files:
             return "photos"
         if self.texts is None:
-            return ""
+            is_small = not (self.has_pictures or self._other_columns) and len(self._features(0, 0)) <= _N_FEW_FEATURES
+            return "short-rows" if is_small else ""
         step = max(len(self.texts) // _N_LOOKED_AT, 1)
         typical, long = np.quantile([len(self.texts[i]) for i in range(0, len(self.texts), step)], [0.5, 0.9])
         return "short-rows" if long <= _SHORT else "long-rows" if typical > _LONG else ""

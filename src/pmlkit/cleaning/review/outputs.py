@@ -104,7 +104,7 @@ def apply_review(
         raise DataError(f"There is no file {str(path)!r}: give the store of a review.")
     with AnswerStore(path, fingerprint=fingerprint(X, Y, label_names) if check else None) as store:
         events = store.standing()
-        certificate = stored_certificate(store)
+        certificate = stored_certificate(store, Y.nnz)
     standing = [event for event in events if event.kind not in NO_CANDIDATES]
     number = {name: k for k, name in enumerate(label_names)}
     said: dict[int, list[int]] = {}
@@ -121,7 +121,7 @@ def apply_review(
     removed[sorted(called_wrong | certified)] = True
     latest = {(int(e.row or 0), str(e.label)): e.answer for e in events if e.kind == "missing"}
     added = sorted(cell for cell, answer in latest.items() if answer == "right")
-    merged = final_names(merges(events))
+    merged = {name: last for name, last in final_names(merges(events)).items() if {name, last} <= set(number)}
     return Applied(
         reviewed_labels(Y, label_names, removed, added, merged), len(standing), len(called_wrong), len(certified),
         added, merged, str(certificate.get("promise", "")),
@@ -134,20 +134,27 @@ def merges(standing: Iterable[StoredEvent]) -> dict[str, str]:
     return {name: str((e.shown or {}).get("into", name)) for name, e in decided.items() if e.answer == "right"}
 
 
-def stored_certificate(store: AnswerStore) -> dict[str, Any]:
+def stored_certificate(store: AnswerStore, n_candidates: int) -> dict[str, Any]:
     """Return the certificate that a store holds: ``cells`` (positions in ``Y.data``) and ``promise``; or nothing.
 
     A server that is killed between an answer and the certificate that follows from it leaves the one before; this is
     refused, because the answer may have taken it back.
     """
-    known = store.get("certified_up_to")
-    if known is not None and int(known) < store.last:
+    try:
+        known = store.get("certified_up_to")
+        is_old = known is not None and int(known) < store.last
+        found = dict(json.loads(store.get("certificate") or "{}"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"The certificate in {str(store.path)!r} is damaged: {error}.") from error
+    if is_old:
         raise DataError(
             f"The server was stopped before the last answer in {str(store.path)!r} was counted, so what is certified "
             "may have changed: open the review once more (`pmlkit review`), then apply it."
         )
-    text = store.get("certificate")
-    return {} if not text else dict(json.loads(text))
+    cells = found.get("cells", [])
+    if not isinstance(cells, list) or not all(type(cell) is int and 0 <= cell < n_candidates for cell in cells):
+        raise DataError(f"The certificate in {str(store.path)!r} is damaged: it is about labels that are not there.")
+    return found
 
 
 def keep_certificate(store: AnswerStore, cells: Sequence[int], promise: str, seq: int) -> None:
@@ -206,7 +213,11 @@ def reviewed_labels(
     [[1, 1, 0], [0, 1, 0]]
     """
     number = {name: k for k, name in enumerate(label_names)}
-    new = [(row, number[label]) for row, label in added]
+    new = []
+    for row, label in added:
+        if label not in number or not 0 <= row < Y.shape[0]:
+            raise DataError(f"The label {label!r} cannot be added to row {row}: one of them is not there.")
+        new.append((row, number[label]))
     rows = np.concatenate([row_of_cells(Y)[~removed], np.array([row for row, _ in new], dtype=np.int64)])
     labels = np.concatenate([Y.indices[~removed], np.array([k for _, k in new], dtype=np.int64)])
     target = np.arange(len(label_names))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmlkit._words import counted
 from pmlkit.cleaning.audit.answers import WORDS
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.review.outputs import NO_CANDIDATES
@@ -44,6 +45,7 @@ def estimates(audit: "Audit") -> dict[str, Any]:
         else {"n_removed": len(certificate.cells), "precision": certificate.precision},
         "promise": _no_promise(audit) if certificate is None else str(certificate),
         "testing": _testing(audit),
+        "test_note": "" if certificate is None else _test_note(audit),
         "agreement": None if np.isnan(error) else 1.0 - 2 * error * (1 - error),
         "next_gain": _next_gain(audit),
     }
@@ -52,12 +54,17 @@ def estimates(audit: "Audit") -> dict[str, Any]:
 def _no_promise(audit: "Audit") -> str:
     if not audit.n_answers:
         return "It begins with a random sample; a promise takes some 60 answers."
+    return _test_note(audit) or "So far too few labels are known to be wrong for sure."
+
+
+def _test_note(audit: "Audit") -> str:
+    """Return which set is tested, and how many answers that may still take."""
     test = audit.under_test
     if test is None:
-        return "So far too few labels are known to be wrong for sure."
+        return ""
     more = test["more_expected"]
-    expected = f"about {more:.0f} more answers" if np.isfinite(more) else "it may not succeed"
-    return f"Testing a set of {test['size']:,} labels: {expected}."
+    expected = f"about {counted(max(round(more), 1), 'more answer')}" if np.isfinite(more) else "it may not succeed"
+    return f"Testing {counted(int(test['size']), 'label')}: {expected}."
 
 
 def _testing(audit: "Audit") -> float | None:

@@ -133,7 +133,10 @@ class Replay:
         if stored is None:
             self.store.set(settings=json.dumps(now))
             return
-        before = json.loads(stored)
+        try:
+            before = dict(json.loads(stored))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"The settings in {str(self.store.path)!r} are damaged: {error}.") from error
         for name, value in now.items():
             if before.get(name) != value:
                 raise DataError(
@@ -149,6 +152,8 @@ class Replay:
                 self.audit.undo(number)
             return
         cell = (int(event.row or 0), str(event.label))
+        if event.kind != "merge" and not (0 <= cell[0] < self.result.Y.shape[0] and cell[1] in self._label_number):
+            raise _not_there(event, cell)
         if event.action == "flag":
             self.flags[cell] = None
         elif event.action == "unflag":
@@ -161,8 +166,10 @@ class Replay:
     def _answer(self, event: StoredEvent, cell: tuple[int, str]) -> None:
         place = self.position(*cell)
         if place is None:
-            raise DataError(
-                f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there."
-            )
+            raise _not_there(event, cell)
         asked = self.question(place, event.kind) if event.kind in QUESTIONS else cell
         self._number[event.seq] = self.audit.answer(asked, str(event.answer), who=event.who, when=event.at)
+
+
+def _not_there(event: StoredEvent, cell: tuple[int, str]) -> DataError:
+    return DataError(f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there.")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any, Self
 
 from pmlkit.exceptions import DataError
@@ -41,6 +42,14 @@ CREATE TABLE event (
 );
 CREATE TABLE visitor (secret TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
 """
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("at", "who", "action", "kind"), (str,)),
+    **dict.fromkeys(("label", "answer", "client"), (str, NoneType)),
+    **dict.fromkeys(("row", "undoes"), (int, NoneType)),
+    "seconds": (int, float, NoneType),
+    "shown": (dict, NoneType),
+}
+"""What the columns of an entry hold; SQLite itself would let a damaged file hold anything."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,14 @@ class AnswerStore:
                 values["shown"] = None if values["shown"] is None else json.loads(values["shown"])
             except (TypeError, ValueError, RecursionError) as error:
                 raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: {error}.") from error
-            found.append(StoredEvent(**values))
+            for name, types in _TYPES.items():
+                if not isinstance(values[name], types):
+                    raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: its {name} is of a wrong type.")
+            event = StoredEvent(**values)
+            lacks_cell = event.kind != "merge" and (event.row is None or event.label is None)
+            if event.action != "undo" and (lacks_cell or (event.action == "answer" and event.answer is None)):
+                raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: it lacks a row, label or answer.")
+            found.append(event)
         return found
 
     def standing(self) -> list[StoredEvent]:

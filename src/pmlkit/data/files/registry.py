@@ -83,10 +83,10 @@ RATIO = 200
 _LINE_BYTES = 64  # what a line of text takes in memory beside its letters
 
 
-def allowed_bytes(packed: int, max_bytes: float | None = None) -> int:
+def allowed_bytes(packed: int, max_bytes: float | None = None, *, free: int = FREE_BYTES) -> int:
     """Return how many bytes the content of a file may take: `max_bytes`, or what its size makes plausible."""
     if max_bytes is None:
-        return max(FREE_BYTES, RATIO * packed)
+        return max(free, RATIO * packed)
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float) or not 1 <= max_bytes < 2**63:
         raise ValueError(f"max_bytes must be a number of bytes from 1, got {max_bytes!r}.")
     return int(max_bytes)

@@ -20,6 +20,7 @@ from pmlkit.data.files.registry import allowed_bytes, check_size
 from pmlkit.exceptions import DataError
 
 _SIDE = 48  # pixels of a picture that is kept to be looked at
+_FREE_PICTURE_BYTES = 80 * 2**20  # what a picture may take unasked: ten megapixels, or 200 times its file
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
 
 
@@ -106,7 +107,9 @@ def read_images(
     images = np.empty((len(names), _SIDE, _SIDE, 3), dtype=np.uint8)
     for row, name in enumerate(names):
         with _named_picture(folder, name, row, max_bytes) as picture:
-            images[row] = np.asarray(picture.convert("RGB").resize((_SIDE, _SIDE)))
+            picture.load()
+            picture = picture if picture.mode == "RGB" else picture.convert("RGB")  # else it would be copied
+            images[row] = np.asarray(picture.resize((_SIDE, _SIDE)))
     return images
 
 
@@ -142,7 +145,8 @@ def _named_picture(folder: Path, name: object, row: int, max_bytes: float | None
             )
         if not path.is_file():
             raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.")
-        with _open_picture(path, str(name), allowed_bytes(path.stat().st_size, max_bytes)) as picture:
+        limit = allowed_bytes(path.stat().st_size, max_bytes, free=_FREE_PICTURE_BYTES)
+        with _open_picture(path, str(name), limit) as picture:
             yield picture
     except DataError:
         raise
@@ -154,7 +158,7 @@ def _named_picture(folder: Path, name: object, row: int, max_bytes: float | None
 
 
 def _open_picture(path: Path, name: str, limit: int) -> Any:
-    """Open a picture whose pixels, three bytes each, fit into the limit."""
+    """Open a picture whose pixels, decoded and converted, fit into the limit."""
     Image = optional_import("PIL.Image")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is stricter
@@ -163,7 +167,8 @@ def _open_picture(path: Path, name: str, limit: int) -> Any:
         except Image.DecompressionBombError as error:
             raise DataError(f"the image {excerpt(name)} claims more pixels than any picture has.") from error
     try:
-        check_size(3 * picture.width * picture.height, limit, f"the image {excerpt(name)}")
+        n_bytes = 5 if picture.mode in ("1", "L", "P") else 8  # of a pixel and of its copy in colour
+        check_size(n_bytes * picture.width * picture.height, limit, f"the image {excerpt(name)}")
     except DataError:
         picture.close()
         raise

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.block_ridge import all_scores, sample_rows
-from pmlkit.methods.clear_pml.cells import Cells
+from pmlkit.methods.clear_pml.cells import Cells, SideBySide
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, true_probabilities
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
@@ -20,6 +20,7 @@ Mode = Literal["several", "single"]
 
 KEPT = 0.5  # weight of the given candidates in the target, beside their confidences
 _SURELY_TRUE = 1.0 - 1e-9
+_LEAST_OF_MANY = 1e-6  # probability of one of thousands of labels
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class NoiseModel:
     Attributes
     ----------
     floor : float
-        Probability that a false label is a candidate.
+        Probability that a false label is a candidate; with thousands of labels one for each.
     presence : float
         Weight of having a true label, see `candidate_confidence`.
     independent : bool
@@ -38,7 +39,7 @@ class NoiseModel:
         In the mode "several".
     """
 
-    floor: float
+    floor: float | FloatArray
     presence: float
     independent: bool
     competition: float
@@ -46,6 +47,14 @@ class NoiseModel:
     def in_mode(self, mode: Mode) -> float:
         """Return the competition in a mode."""
         return self.competition if mode == "several" else 1.0
+
+    def floor_at(self, cells: Cells, layout: SideBySide) -> Any:
+        """Return the floor for cells that stand side by side."""
+        if np.ndim(self.floor) == 0:
+            return self.floor
+        full = np.ones(layout.shape)
+        full[layout.row, layout.place] = np.asarray(self.floor)[cells.pattern.indices]
+        return full
 
     def options(self, competition: float) -> dict[str, float]:
         """Return the options of `candidate_confidence`."""
@@ -89,12 +98,15 @@ def chance_values(*scored: Any, rows: Any, weights: Any, calibration: ScoreCalib
 
 
 def refined_values(
-    *scored: Any, rows: Any, weights: Any, calibration: ScoreCalibration, noise: NoiseModel, competition: float
+    *scored: Any, rows: Any, weights: Any, calibration: Any, noise: NoiseModel, competition: float
 ) -> FloatArray:
     """Return the confidences by an evidence of earlier confidences."""
     cells = scored[2]
-    parts = [cells.at(_inside(p), some) for some, p in _over(scored, rows, weights, calibration)]
-    return confidence_values(cells, _joined(parts), noise=noise, competition=competition)
+    if _at_cells(scored):
+        chance = _inside(calibration.at_cells(scored[4], cells.pattern.indices), least=_LEAST_OF_MANY)
+    else:
+        chance = _joined([cells.at(_inside(p), some) for some, p in _over(scored, rows, weights, calibration)])
+    return confidence_values(cells, chance, noise=noise, competition=competition)
 
 
 def corrected_probabilities(
@@ -108,6 +120,8 @@ def corrected_probabilities(
 
 def corrected_values(*scored: Any, **how: Any) -> FloatArray:
     """Return the probabilities of being true after the correction by label correlations."""
+    if _at_cells(scored):
+        return _inside(how["calibration"].at_cells(scored[4], scored[2].pattern.indices), least=_LEAST_OF_MANY)
     return _joined([scored[2].at(_inside(p), some) for some, p in corrected_probabilities(*scored, **how)])
 
 
@@ -159,7 +173,12 @@ def _posterior(
 ) -> FloatArray:
     layout = cells.side_by_side
     return layout.gather(
-        candidate_confidence(layout.spread(chance), layout.spread(candidate), noise.floor, **noise.options(competition))
+        candidate_confidence(
+            layout.spread(chance),
+            layout.spread(candidate),
+            noise.floor_at(cells, layout),
+            **noise.options(competition),
+        )
     )
 
 
@@ -167,7 +186,8 @@ def rows_without_truth(cells: Cells, chance: FloatArray, *, noise: NoiseModel, c
     """Return how many rows are expected to have no true candidate."""
     layout = cells.side_by_side
     values, candidate = layout.spread(chance), layout.spread(cells.candidate)
-    return float(no_true_label(values, candidate, noise.floor, **noise.options(competition)).sum())
+    floor = noise.floor_at(cells, layout)
+    return float(no_true_label(values, candidate, floor, **noise.options(competition)).sum())
 
 
 def target_values(cells: Cells, confidence: FloatArray) -> FloatArray:
@@ -273,5 +293,10 @@ def _joined(parts: list[FloatArray]) -> FloatArray:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _inside(probability: FloatArray) -> FloatArray:
-    return np.asarray(np.clip(probability, 1e-4, 1.0 - 1e-6))
+def _at_cells(scored: tuple[Any, ...]) -> bool:
+    """Tell whether only the scores at the cells are kept, as with thousands of labels."""
+    return scored[4] is not None and scored[4].ndim == 1
+
+
+def _inside(probability: FloatArray, *, least: float = 1e-4) -> FloatArray:
+    return np.asarray(np.clip(probability, least, 1.0 - 1e-6))

@@ -105,14 +105,14 @@ class Final:
 
     Attributes
     ----------
-    correlations : LabelCorrelations
+    correlations : LabelCorrelations, optional
     confidence : State
         At the cells of each block.
     share_without_truth : float
         Estimated share of rows none of whose candidates is true.
     """
 
-    correlations: LabelCorrelations
+    correlations: LabelCorrelations | None
     confidence: State
     share_without_truth: float
 
@@ -205,11 +205,13 @@ class Rounds:
         return self._rows_handle
 
     def sample_of_rule(
-        self, evidence: Evidence, correlations: LabelCorrelations, confidence: State
+        self, evidence: Evidence, correlations: LabelCorrelations | None, confidence: State
     ) -> tuple[FloatArray, CSR, FloatArray]:
         """Return scores, candidates and confidences of the sample's rows that have candidates."""
-        scores = correlations.adjust(as_log_odds(evidence.probability))
-        expit(scores, out=scores)
+        scores = evidence.probability
+        if correlations is not None:
+            scores = correlations.adjust(as_log_odds(scores))
+            expit(scores, out=scores)
         table = _stacked(self.engine.reduce(passes.given_sample, self.cells, confidence, self.first, step=self.step))
         labelled = np.diff(table.indptr) > 0 if self.n_labels > 1 else np.ones(table.shape[0], dtype=bool)
         if not labelled.all():
@@ -288,10 +290,7 @@ class Rounds:
         alone = float(self.engine.reduce(passes.total, self.confidence(self.chance, 0.0)))
         n_true = shrunk_count(alone, self.n_candidates)
         scaled = {mode: self._scaled(mode, values, n_true) for mode, values in estimate.confidence.items()}
-        before = self._mixed(scaled, estimate.single_weight)
-        target = self.engine.map(passes.target_values, self.cells, before)
-        found = self.engine.reduce(passes.sample_values, self.cells, target, self.first, step=self.step)
-        correlations = correlations_of(estimate.evidence, _stacked(found).toarray())
+        correlations = self._correlations(estimate, self._mixed(scaled, estimate.single_weight))
         chance = self.over_scores(passes.corrected_values, estimate.evidence, correlations=correlations)
         offset = None
         if self.has_answers:
@@ -314,6 +313,16 @@ class Rounds:
         if self.has_answers:
             confidence = self.engine.map(passes.with_answers, self.cells, confidence)
         return Final(correlations, confidence, float(without))
+
+    def _correlations(self, estimate: Estimate, before: State) -> LabelCorrelations | None:
+        """Fit the label correlations to confidences of the sample."""
+        target = self.engine.map(passes.target_values, self.cells, before)
+        found = self.engine.reduce(passes.sample_values, self.cells, target, self.first, step=self.step)
+        return correlations_of(estimate.evidence, _stacked(found).toarray())
+
+    def held_out_scores(self, evidence: Evidence, Y: State, correlations: LabelCorrelations | None) -> State:
+        """Return the corrected leave-one-out probabilities of a block's rows."""
+        return self.over_scores(passes.out_of_fold_scores, evidence, Y, keep=False, correlations=correlations)
 
     def _by_answers(self, chance: State, n_true: float) -> tuple[float, FloatArray]:
         """Return how many candidates are true by the answers as well, and what they add to each label's log odds."""

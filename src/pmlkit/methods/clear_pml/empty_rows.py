@@ -1,6 +1,5 @@
 """Decide what rows without candidates are: not labelled, or seen and found to have no label."""
 
-import logging
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +17,6 @@ from pmlkit.methods.clear_pml.feature_weighting import (
 from pmlkit.methods.clear_pml.landmarks import kernel_between, sample_by_content
 
 __all__ = ["ROWS", "EmptyRows", "decide_by_sample", "decide_empty_rows"]
-
-logger = logging.getLogger(__name__)
 
 ROWS = 1000
 _LEAST_AUC, _SURE = 0.7, 3.0  # standard errors above one half
@@ -76,10 +73,8 @@ def decide_by_sample(X: Features, target: BoolArray, moments: FeatureMoments) ->
     auc = float(roc_auc_score(target, ridge.loo_scores(column, ridge.fit(column))[:, 0]))
     error = float(np.sqrt((n_empty + n_other + 1) / (12.0 * n_empty * n_other)))
     negative = auc > max(_LEAST_AUC, 0.5 + _SURE * error)
-    decision = EmptyRows(
+    return EmptyRows(
         "negative" if negative else "unlabelled",
         f"features {'predict' if negative else 'do not predict'} which rows are empty "
         f"(leave-one-out AUC {auc:.2f}, standard error {error:.2f})",
     )
-    logger.info("Rows without candidates are taken for %s: %s.", decision.meaning, decision.reason)
-    return decision

@@ -21,10 +21,11 @@ from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
 from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
-from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
+from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.landmarks import kernel_between
+from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
@@ -33,8 +34,10 @@ from pmlkit.methods.clear_pml.survey import (
     chosen_rows,
     merge_surveys,
     survey_block,
+    twin_labels,
     warn_of_twin_labels,
 )
+from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordRidge, word_ridge
 from pmlkit.methods.progress import Progress
 
 __all__ = ["ClearPML"]
@@ -96,10 +99,13 @@ class ClearPML(BasePML):
     single_weight_ : float
         Weight of the mode "single" in the confidences.
     share_without_truth_ : float
-        Estimated share of rows with candidates none of which is true. Noise that follows the features makes it too
-        small.
+        Share of rows with candidates none of which is true, as far as noise is random. Not a measurement: people's
+        mistakes follow the features and pass for truth (0.00 and 0.02 where 0.31 and 0.21 are true). Only an
+        audit of whole rows tells.
     empty_rows_ : {"unlabelled", "negative"} or None
         What rows without candidates were taken for; None where there are none.
+    empty_rows_reason_ : str or None
+        Why.
     weighting_ : {"standard", "unit", "log", "idf"}
         The weighting of the features with the smaller leave-one-out error, see
         :func:`pmlkit.methods.clear_pml.feature_weighting.fit_weighting`.
@@ -108,7 +114,8 @@ class ClearPML(BasePML):
     out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
         The predictor's scores of the training rows, each made without the row itself; NaN for unlabelled rows.
     dual_coef_ : array of shape (n_landmarks, n_labels) or (n_words, n_labels)
-        Of the kernel with the landmarks; of the weighted words themselves where wide text has more than 8,000 rows.
+        Of the kernel with the landmarks; of the weighted words themselves where wide text has more than 8,000 rows. A
+        CSR array for wide text with more than 2,000 labels.
     intercept_ : array of shape (n_labels,)
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
@@ -117,6 +124,11 @@ class ClearPML(BasePML):
     -----
     Rows without candidates take part as landmarks and in the weighting of the features, show that a row need not have
     a true label, and join the predictor by self-training: it is refitted with its own predictions for them.
+
+    Beyond 2,000 labels cost and memory follow the candidates: one curve serves all labels, there is no map between
+    labels, and wide text is solved by words and 100 directions of them (see docs/scaling.md). `noise_floor_` is then
+    the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells `out_of_fold_scores_` is
+    a CSR array of the candidates and each row's ten best labels.
 
     Noise that depends on the features in the same way as the truth cannot be told from it, by this or any
     method; see docs/methods/clear-pml.md.
@@ -141,7 +153,9 @@ class ClearPML(BasePML):
 
     _fits_blocks: ClassVar[bool] = True
 
-    _kernel: LandmarkKernel | LinearKernel
+    _kernel: Any
+    intercept_: FloatArray
+    dual_coef_: Any
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
@@ -188,6 +202,7 @@ class ClearPML(BasePML):
         self
         """
         self._fit_checked(X, y, verified=verified)
+        warn_of_twin_labels(self.__dict__.pop("_twins"), self.label_names_.tolist())
         return self
 
     def _fit(self, X: Features, Y: CSR, progress: Progress, verified: Any = None) -> Learned:
@@ -198,6 +213,9 @@ class ClearPML(BasePML):
     def _fit_blocks(self, rows: RowBlocks, progress: Progress, verified: Any = None) -> LearnedBlocks:
         engine, n_labels = rows.engine, rows.n_labels
         assert rows.Y is not None
+        many = n_labels > MANY_LABELS
+        if many:
+            self._check_for_many_labels(n_labels, verified)
         cells = engine.map(cells_of_block, rows.Y, *_answers_in_blocks(verified, rows))
         size = max(_LANDMARKS, EMPTY_ROWS_SAMPLE, 0 if self.n_landmarks == "auto" else self.n_landmarks)
         survey = Survey.of(
@@ -205,17 +223,25 @@ class ClearPML(BasePML):
         )
         if not survey.n_candidates + survey.n_answers and n_labels > 1:
             raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
-        warn_of_twin_labels(survey.pairs, rows.n_rows)
-        self.empty_rows_ = self._decide_empty_rows(rows, cells, survey)
-        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS
+        self._twins = twin_labels(survey.pairs, rows.n_rows)
+        empty_rows = self._decide_empty_rows(rows, cells, survey)
+        self.empty_rows_ = empty_rows and empty_rows.meaning
+        self.empty_rows_reason_ = empty_rows and empty_rows.reason
+        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS and not many
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
         used = engine.map(_used_rows, rows.X, cells, keep=False)
         first = engine.of(np.cumsum([0, *survey.n_used[:-1]]).tolist())
         ridge = self._choose_features(rows, used, cells, survey, exact=exact)
-        counts = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
-        rounds = Rounds(engine, cells, first, ridge, n_candidates=survey.n_candidates, **counts)
+        counts: dict[str, Any] = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
+        counts["n_candidates"] = survey.n_candidates
+        rounds: Rounds
+        if many:
+            rounds = ManyLabelRounds(engine, cells, first, ridge, per_label=survey.pairs.diagonal(), **counts)
+        else:
+            assert not isinstance(ridge, WordRidge)
+            rounds = Rounds(engine, cells, first, ridge, **counts)
         progress.step("features")
         start, self.noise_floor_ = rounds.first_evidence()
         progress.step("evidence")
@@ -229,15 +255,26 @@ class ClearPML(BasePML):
         progress.step("confidences")
         final = rounds.final(estimate)
         self.share_without_truth_ = final.share_without_truth
+        logger.info(
+            "Rows none of whose candidates is true, if noise is random: %.1f %% (%s).",
+            100.0 * self.share_without_truth_,
+            "estimated"
+            if self.every_row_has_a_label == "auto"
+            else f"every_row_has_a_label={self.every_row_has_a_label}",
+        )
         evidence, self._correlations = estimate.evidence, final.correlations
         if self.empty_rows_ == "negative":
             rounds, evidence, self._correlations = self._with_negative_rows(
                 rows, rounds, final.confidence, survey.moments.n_nonzero
             )
         self._calibration = evidence.calibration
-        ridge = rounds.ridge
-        self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
-        if isinstance(ridge, BlockRidge) and self.empty_rows_ == "unlabelled":
+        if isinstance(ridge, WordRidge):
+            model: Any = evidence.model
+            self.intercept_, (self._kernel, self.dual_coef_) = np.zeros(n_labels), ridge.kernel_of(model)
+        else:
+            ridge = rounds.ridge
+            self.intercept_, self.dual_coef_ = ridge.on_kernel(evidence.model)
+        if isinstance(ridge, BlockRidge) and self.empty_rows_ == "unlabelled" and not many:
             empty = engine.map(_empty_rows, rows.X, cells, keep=False)
             self.intercept_, self.dual_coef_ = fit_with_pseudo_labels(
                 ridge,
@@ -252,9 +289,7 @@ class ClearPML(BasePML):
         progress.step("predictor")
         return LearnedBlocks(
             confidence=engine.map(passes.given_values, cells, final.confidence),
-            scores=rounds.over_scores(
-                passes.out_of_fold_scores, evidence, rows.Y, keep=False, correlations=self._correlations
-            ),
+            scores=rounds.held_out_scores(evidence, rows.Y, self._correlations),
             sample=rounds.sample_of_rule(evidence, self._correlations, final.confidence),
         )
 
@@ -285,6 +320,18 @@ class ClearPML(BasePML):
         evidence = among_all.predictor(target)
         return among_all, evidence, correlations_of(evidence, evidence.sample_target)
 
+    def _check_for_many_labels(self, n_labels: int, verified: Any) -> None:
+        """Say in one sentence what thousands of labels do not have."""
+        for name, given in (
+            ("verified=", verified is not None),
+            ("empty_rows='negative'", self.empty_rows == "negative"),
+        ):
+            if given:
+                raise ValueError(
+                    f"{name} is not supported for more than {MANY_LABELS:,} labels, got {n_labels:,}: leave it out, "
+                    "or fit groups of labels."
+                )
+
     def _fit_whole(self, rows: RowBlocks, progress: Progress, verified: Any) -> LearnedBlocks:
         """Fit few rows of wide text, all of which are landmarks, in one place, and hand back the blocks."""
         assert rows.Y is not None
@@ -309,18 +356,23 @@ class ClearPML(BasePML):
             "labels": np.asarray(survey.pairs.diagonal()).tolist(),
         }
 
-    def _decide_empty_rows(self, rows: RowBlocks, cells: State, survey: Survey) -> str | None:
+    def _decide_empty_rows(self, rows: RowBlocks, cells: State, survey: Survey) -> EmptyRows | None:
         if sum(survey.n_used) == rows.n_rows:
             return None
         if self.empty_rows != "auto":
-            return self.empty_rows
-        sample = chosen_rows(survey.everywhere, EMPTY_ROWS_SAMPLE)
-        is_used = rows.take_rows(rows.engine.map(_is_used, cells, keep=False), sample)
-        return decide_by_sample(rows.take_rows(rows.X, sample), ~is_used, survey.moments).meaning
+            decision = EmptyRows(self.empty_rows, "as given")
+        elif rows.n_labels > MANY_LABELS:
+            decision = EmptyRows("unlabelled", f"there are more than {MANY_LABELS:,} labels")
+        else:
+            sample = chosen_rows(survey.everywhere, EMPTY_ROWS_SAMPLE)
+            is_used = rows.take_rows(rows.engine.map(_is_used, cells, keep=False), sample)
+            decision = decide_by_sample(rows.take_rows(rows.X, sample), ~is_used, survey.moments)
+        logger.info("Rows without candidates are taken for %s: %s.", decision.meaning, decision.reason)
+        return decision
 
     def _choose_features(
         self, rows: RowBlocks, used: State, cells: State, survey: Survey, *, exact: bool
-    ) -> BlockRidge | DualRidge | PrimalRidge:
+    ) -> BlockRidge | DualRidge | PrimalRidge | WordRidge:
         weightings = possible_weightings(survey.moments)
         linear = weightings[0] != "standard"
         trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
@@ -338,6 +390,10 @@ class ClearPML(BasePML):
         regularization = small_ridge.regularization
         self.weighting_ = self._weighting.weighting
         n_used = sum(survey.n_used)
+        many = rows.n_labels > MANY_LABELS
+        if many and self._is_wide_text(survey.moments):
+            self.regularization_ = PENALTY
+            return word_ridge(rows.engine, used, cells, self._weighting, n_cells=survey.moments.n_nonzero)
         if not exact and self._is_wide_text(survey.moments):
             self._kernel = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
             ridge, self.regularization_ = primal_ridge(
@@ -352,7 +408,7 @@ class ClearPML(BasePML):
         self._kernel, own = kernel_between(landmarks, linear=linear)
         # All different rows are landmarks already, and all rows would span the same functions.
         complete = n_used == rows.n_rows <= n_landmarks
-        if complete and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
+        if complete and not many and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
             if len(chosen) < n_used:
                 self._kernel = replace(self._kernel, landmarks=self._weighting.transform(rows.X.compute()))
                 own = self._kernel(self._kernel.landmarks)
@@ -388,17 +444,20 @@ class ClearPML(BasePML):
         place = np.searchsorted(chosen, trial)
         if (place < len(chosen)).all() and (chosen[place] == trial).all():
             return np.asarray(own[place])
-        return self._kernel(self._weighting.transform(trial_X))
+        return np.asarray(self._kernel(self._weighting.transform(trial_X)))
 
     def _is_wide_text(self, moments: FeatureMoments) -> bool:
         is_wide = len(moments.n_with) >= _LANDMARKS and possible_weightings(moments)[0] != "standard"
         return self.n_landmarks == "auto" and is_wide
 
     def _log_odds(self, raw: FloatArray) -> FloatArray:
+        assert self._correlations is not None
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
 
     def _scores(self, X: Features) -> FloatArray:
         raw = self._kernel.times(self._weighting.transform(X), self.dual_coef_) + self.intercept_
+        if self._correlations is None:
+            return np.asarray(self._calibration.probabilities(raw), dtype=np.float64)
         return np.asarray(expit(self._log_odds(raw)))
 
 

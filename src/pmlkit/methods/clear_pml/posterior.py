@@ -104,6 +104,8 @@ def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: flo
     step = -(-probability.size // _CELLS)
     probability, is_candidate = probability[::step], is_candidate[::step]
     seen = is_candidate.any(axis=1)
+    if not seen.any():
+        return float("inf")
     if not seen.all():
         probability, is_candidate = probability[seen], is_candidate[seen]
     theta = 1.0 - competition
@@ -111,7 +113,7 @@ def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: flo
     log_any = np.log1p(prior_odds).sum(axis=1)
     log_given = np.log1p(np.where(is_candidate, prior_odds / floor, 0.0)).sum(axis=1)
     # Rows without candidates are not seen: their probability is taken out of the normalisation.
-    unseen = (1.0 - floor) ** probability.shape[1]
+    unseen = (1.0 - floor) ** probability.shape[1] if np.ndim(floor) == 0 else float(np.prod(1.0 - floor))
     likelihood = []
     for weight in _PRESENCE_WEIGHTS / theta:
         given, total = (_log_one_plus(log_product, weight) for log_product in (log_given, log_any))

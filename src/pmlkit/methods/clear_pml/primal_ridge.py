@@ -27,6 +27,8 @@ __all__ = ["LinearKernel", "PrimalRidge", "SparseRows", "primal_ridge"]
 
 _COLUMNS_TO_SEARCH = 1_000  # the first ones, whose regression decides on the penalty
 _COLUMNS_IN_DOUBLE = 2_000
+_FEWEST_ROWS = 20_000  # of a sparse product: more of them do not stay in the processor's caches,
+_CELLS_PER_PRODUCT_ROW = 100  # and fewer would cost less than the sum of the products
 _LONG = 16  # rows with more than one in so many cells not zero are multiplied as dense ones
 
 
@@ -193,12 +195,13 @@ def weighted_columns(X: Features, *, weighting: FeatureWeighting, kernel: Linear
 def column_products(rows: CSR) -> tuple[FloatArray, FloatArray]:
     """Return the sums of a block's columns, and the products of all pairs of columns."""
     n_columns = rows.shape[1]
-    gram = np.empty((n_columns, n_columns), dtype=rows.dtype)
+    gram = np.zeros((n_columns, n_columns), dtype=rows.dtype)
     is_long = _is_long(rows)
     short = rows[~is_long]
-    transposed = sparse.csr_array(short.T)
-    for some in row_blocks(n_columns, n_columns):
-        (transposed[some] @ short).toarray(out=gram[some])
+    for part in _parts(short.shape[0], n_columns * n_columns):
+        transposed = sparse.csr_array(short[part].T)
+        for some in row_blocks(n_columns, n_columns):
+            gram[some] += (transposed[some] @ short[part]).toarray()
     for _, part in SparseRows().rows(rows, is_long, width=n_columns):
         dense = part.toarray()
         gram += dense.T @ dense
@@ -208,7 +211,10 @@ def column_products(rows: CSR) -> tuple[FloatArray, FloatArray]:
 def target_products(rows: CSR, cells: Cells, target: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the sums of a block's targets, and their products with its columns."""
     table = cells.sparse_values(target)
-    return np.asarray(table.sum(axis=0, dtype=np.float64)), (rows.T @ table).toarray().astype(np.float64, copy=False)
+    products = np.zeros((rows.shape[1], table.shape[1]))
+    for part in _parts(rows.shape[0], products.size):
+        products += (rows[part].T @ table[part]).toarray()
+    return np.asarray(table.sum(axis=0, dtype=np.float64)), products
 
 
 def leverages(rows: CSR, *, inverse: FloatArray, shift: FloatArray, constant: float, n_rows: int) -> FloatArray:
@@ -246,6 +252,13 @@ def leverages(rows: CSR, *, inverse: FloatArray, shift: FloatArray, constant: fl
         square[chosen] = np.einsum("ij,ij->i", (pairs @ value[:, :, None])[:, :, 0], value)
     leverage = square - 2.0 * (rows @ shift) + constant + 1.0 / n_rows
     return np.asarray(np.minimum(leverage, LARGEST_LEVERAGE))
+
+
+def _parts(n_rows: int, n_products: int) -> Iterator[slice]:
+    """Yield slices of rows whose products with others are summed at a time."""
+    step = max(_FEWEST_ROWS, n_products // _CELLS_PER_PRODUCT_ROW)
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
 
 
 def _is_long(rows: CSR) -> Any:

@@ -1,6 +1,7 @@
 """The first pass over the data: counts, moments of the features, label pairs, and samples of rows by their content."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from pmlkit.methods.clear_pml.cells import Cells
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, feature_moments
 from pmlkit.methods.clear_pml.landmarks import HashSample, merge_smallest, smallest_hashes
 
-__all__ = ["Survey", "candidate_table", "merge_surveys", "survey_block", "warn_of_twin_labels"]
+__all__ = ["Survey", "candidate_table", "merge_surveys", "survey_block", "twin_labels", "warn_of_twin_labels"]
 
 _TWINS, _ROWS_OF_TWINS = 0.95, 20  # Jaccard index of two labels, and candidates of each, above which they are told
+_TWINS_NAMED = 3  # pairs
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,25 @@ def chosen_rows(sample: HashSample, size: int) -> IntArray:
     return np.sort(sample[1][:size])
 
 
-def warn_of_twin_labels(pairs: CSR, n_rows: int) -> None:
-    """Warn when two labels have nearly the same candidates: nothing in the data tells them apart."""
+def twin_labels(pairs: CSR, n_rows: int) -> list[tuple[int, int]]:
+    """Return the pairs of labels with nearly the same candidates."""
     count = pairs.diagonal()
     meet = sparse.coo_array(pairs)
     first, second = meet.coords
     usual = (count > _ROWS_OF_TWINS) & (count < _TWINS * n_rows)
     twins = (first < second) & usual[first] & usual[second]
     twins &= meet.data > _TWINS * (count[first] + count[second] - meet.data)
-    if twins.any():
+    return sorted(zip(first[twins].tolist(), second[twins].tolist(), strict=True))
+
+
+def warn_of_twin_labels(twins: list[tuple[int, int]], names: Sequence[Any]) -> None:
+    """Warn of labels that nothing in the data tells apart."""
+    if twins:
+        told = [f"{str(names[a])!r} and {str(names[b])!r}" for a, b in twins[:_TWINS_NAMED]]
+        more = f" and {len(twins) - len(told)} more pairs" if len(twins) > len(told) else ""
         warnings.warn(
-            f"{int(twins.sum())} pairs of labels have nearly the same candidates (columns {first[twins][0]} and "
-            f"{second[twins][0]} of y, for one), so that the data cannot tell which of the two a row has: merge them, "
-            "or do not trust their difference.",
+            f"Labels have nearly the same candidates: {', '.join(told)}{more}. The data cannot tell which of the two a "
+            "row has: merge them, or do not trust their difference.",
             PMLWarning,
-            stacklevel=7,
+            stacklevel=3,
         )

@@ -107,6 +107,8 @@ export const answerCard = (answer) => unlessBusy(async () => {
   showCard(saved, `${card.label}: ${answer}, saved.`);
 });
 
+export const isJustShown = () => performance.now() - page.since < 300;
+
 export const undo = () => unlessBusy(async () => {
   showCard(await ask("/api/undo", { client: key() }), "Taken back.");
 });

@@ -18,6 +18,7 @@ export function showState(state) {
   $("promise-details").querySelector(".note").textContent = certificate ? state.promise : "";
   $("testing").hidden = state.testing === null;
   $("testing").value = state.testing ?? 0;
+  $("test-note").textContent = state.test_note;
   const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
   const whole = (number) => count(Math.round(number));
   const facts = [
@@ -25,7 +26,7 @@ export function showState(state) {
     ["Found wrong", [count(state.found_wrong)]],
     ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
     ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
-    ["Agreement", [state.agreement === null ? "–" : percent(state.agreement)]],
+    ["Agreement", [state.agreement === null ? "–" : percent(state.agreement), make("small", {}, " when asked twice")]],
   ];
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, ...value)]));
   const promised = certificate ? `${plural(certificate.n_removed, "label")} may go` : "nothing promised yet";
@@ -37,7 +38,7 @@ export function showState(state) {
   if (state.learning?.share) $("learn-progress").value = state.learning.share;
   else $("learn-progress").removeAttribute("value");
   if (!refresh && (state.learning || state.is_behind)) refresh = setTimeout(refreshState, 500);
-  $("learn-note").textContent = state.learning?.text ?? state.learned ?? "";
+  $("learn-note").textContent = state.learning?.text ?? (state.learned || (state.can_learn ? "Renews all confidences; you can go on." : ""));
   $("recent").replaceChildren(...state.recent.map((entry) => {
     const choice = make("select", {}, ...["right", "wrong", "unsure"].map((value) => make("option", { value, selected: value === entry.answer }, value)));
     choice.setAttribute("aria-label", `Answer for ${entry.label} of ${entry.name}`);

@@ -1,6 +1,6 @@
 // The review page: views, keys and the start; each view has a module of its own.
 
-import { answerCard, flag, nextCard, toggle, undo } from "./card.js";
+import { answerCard, flag, isJustShown, nextCard, toggle, undo } from "./card.js";
 import { $, count, make } from "./dom.js";
 import { answerMissing, showGrid, showMissing, wireLists } from "./lists.js";
 import { learn, showState } from "./panel.js";
@@ -23,19 +23,25 @@ function keyPressed(event) {
   if (event.key === "Escape" && !$("view-cards").hidden) { $("question").focus({ preventScroll: true }); return; }
   if (event.key === "?") { event.preventDefault(); $("help").showModal(); return; }
   if (event.target.closest("input, select, textarea")) return;
-  if (!$("view-missing").hidden && ["a", "x", "Backspace"].includes(event.key)) { event.preventDefault(); answerMissing(event.key); }
+  if (!$("view-missing").hidden && ["a", "x", "Backspace"].includes(event.key)) {
+    event.preventDefault();
+    if (!event.repeat) answerMissing(event.key);
+  }
   if ($("view-cards").hidden) return;
   if (event.key === " " && event.target.closest("button, a")) return;
   const action = {
     a: () => answerCard("right"), x: () => answerCard("wrong"), " ": () => answerCard("unsure"), Backspace: undo, f: flag,
   }[event.key] ?? (/^[1-9]$/.test(event.key) ? () => toggle(Number(event.key) - 1) : null);
-  if (action) { event.preventDefault(); action(); }
+  if (!action) return;
+  event.preventDefault();
+  if (!event.repeat) action(); // a key that is held down answers one question, not those that follow
 }
 
 async function start() {
   document.addEventListener("keydown", keyPressed);
   for (const button of document.querySelectorAll("[data-answer]")) {
     button.addEventListener("click", (event) => {
+      if (event.detail > 1 && isJustShown()) return; // the second click of a double click
       answerCard(button.dataset.answer);
       if (event.detail) $("question").focus({ preventScroll: true }); // by mouse or finger: the keys go on as before
     });
