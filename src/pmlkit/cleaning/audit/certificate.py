@@ -167,7 +167,7 @@ def log_wealth(n_wrong: Any, n_other: Any, n_unseen: Any, n_null: Any, predicted
     --------
     >>> from pmlkit.cleaning.audit.certificate import log_wealth
     >>> float(log_wealth(40, 0, 1000, 899, 0.95, 0.9).round(2))
-    3.25
+    3.08
     """
     w, r, n, p = (np.asarray(value, dtype=np.float64) for value in (n_wrong, n_other, n_unseen, predicted))
     ones = (1.0 + precision) / (1.0 - precision)  # a mean half-way between the promise and certainty
