@@ -68,7 +68,7 @@ class Setting:
 
 SETTINGS = [
     *(Setting("forced", share) for share in (0.85, 0.88, 0.89, 0.895, 0.898, 0.899)),
-    *(Setting("forced, 400 candidates", share, n_candidates=400) for share in (0.895, 0.899)),
+    *(Setting(f"forced, {n} candidates", share, n_candidates=n) for n in (200, 400, 1000) for share in (0.895, 0.899)),
     *(Setting("forced, given up after 50 draws", share, most_draws=50.0) for share in (0.895, 0.899)),
     *(Setting("forced, 5 % of the answers mistaken", share, answer_error=0.05) for share in (0.88, 0.895)),
     *(
@@ -147,8 +147,9 @@ def _any_false(attempts: list[Attempt], ledger: Ledger, verdict: np.ndarray, wro
 def whole(n_runs: int, first_seed: int, csv: str | None) -> None:
     """Run whole audits whose candidates are just too seldom wrong, and others, and print the false certificates."""
     natural, given_up = LearningOrder.fit, (tests._FEW_DRAWS, tests._TOO_MANY)
-    lines: list[dict[str, Any]] = []
+    tables = []
     for setting in SETTINGS:
+        lines: list[dict[str, Any]] = []
         result, given = _made_table(setting.n_candidates) if setting.case is None else prepared(setting.case, 0, 500)
         LearningOrder.fit = _sure if setting.is_forced else natural
         if setting.share is None:
@@ -175,12 +176,12 @@ def whole(n_runs: int, first_seed: int, csv: str | None) -> None:
                  "seen": int((audit.verdict[cells] != 0).sum()),
                  "false": is_false}
             )  # fmt: skip
+        tables.append(pd.DataFrame(lines))
+        if csv is not None:
+            tables[-1].to_csv(csv, mode="a", index=False, header=not os.path.exists(csv))
     LearningOrder.fit = natural
     tests._FEW_DRAWS, tests._TOO_MANY = given_up
-    table = pd.DataFrame(lines)
-    if csv is not None:
-        table.to_csv(csv, mode="a", index=False, header=not os.path.exists(csv))
-        table = pd.read_csv(csv)
+    table = pd.concat(tables) if csv is None else pd.read_csv(csv)
     print(of_whole_audits(table).to_string(index=False))
     print(f"{len(table):,} whole audits, {table['false'].sum()} false ({table['false'].mean():.2%}; bar 5 %)")
 

@@ -87,7 +87,7 @@ def payoff(figure) -> None:
     left.minorticks_off()
     left.set_ylim(0, 5000)
     right.set(ylabel="share of all wrong labels removed", xlabel="answers given", ylim=(0, None))
-    right.legend(frameon=False, fontsize=8, loc="upper left")
+    left.legend(frameon=False, fontsize=8, loc="lower right")
     for panel in (left, right):
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_xlim(0, 300)

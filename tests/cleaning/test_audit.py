@@ -9,6 +9,7 @@ import pytest
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit import Audit
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, WRONG
+from pmlkit.cleaning.audit.estimates import _interval
 from pmlkit.cleaning.audit.sampling import audit_order, difference_estimate, inclusion
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
@@ -369,6 +370,20 @@ def test_intervals_of_the_rate_hold_at_their_level(found):
     assert held >= 32  # of 40; at 90 % fewer than one time in a hundred
     # What is left is not underestimated because the wrong ones that were found are gone.
     assert abs(np.mean(errors)) < 0.06 * wrong.sum()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.99])
+def test_intervals_reach_farther_towards_the_middle(share):
+    low, high = _interval(share, 0.008)
+    towards, away = (high - share, share - low) if share < 0.5 else (share - low, high - share)
+    assert towards > 1.5 * 1.645 * 0.008
+    assert away <= min(share, 1 - share) + 1e-12
+
+
+def test_intervals_in_the_middle_and_at_the_end_are_the_usual_ones():
+    assert _interval(0.5, 0.05) == pytest.approx((0.5 - 1.645 * 0.05, 0.5 + 1.645 * 0.05), abs=0.002)
+    assert _interval(0.0, 0.01) == pytest.approx((0.0, 1.645 * 0.01))
+    assert _interval(1e-4, 0.01)[1] == pytest.approx(1e-4 + 1.645 * 0.01)
 
 
 def test_few_false_certificates_in_whole_audits_on_the_edge(monkeypatch):

@@ -5,8 +5,10 @@ import pytest
 from rich.console import Console
 
 from pmlkit.cli import output as progress
+from pmlkit.cli import steps
 from pmlkit.cli.output import Watch, seconds_left
-from pmlkit.methods import PMLLFC
+from pmlkit.data import load_digit_strips
+from pmlkit.methods import PMLLFC, make_classifier
 from pmlkit.methods.progress import FitProgress
 
 
@@ -72,6 +74,24 @@ def test_a_fit_counts_its_iterations():
         model.set_callbacks(FitProgress(watch)).fit(X, Y)
         task = watch._bar.tasks[0]
         assert (task.total, task.completed) == (6, model.n_iter_)
+
+
+def test_judging_labels_is_done_when_the_comparisons_are(monkeypatch):
+    done = []
+
+    class Recorded(Watch):
+        def advance(self, n_steps=1):
+            super().advance(n_steps)
+            done.append(self._bar.tasks[0].percentage)
+
+    monkeypatch.setattr(steps, "Watch", Recorded)
+    strips = load_digit_strips(120)
+    model = make_classifier("auto")
+    steps.find_suspects(strips, model, 5)
+    if not hasattr(model, "set_callbacks"):
+        pytest.skip("scikit-learn before 1.9 has no callbacks")
+    assert done == sorted(done)
+    assert done[-3] < done[-2] < done[-1] == 100.0
 
 
 def test_the_time_left_falls_during_a_step_and_rises_when_it_takes_long():

@@ -6,7 +6,12 @@ odds of each cell. Real noise is not that kind, features may tell little, and th
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence predicts the
 candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
 makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
-(benchmarks/cleaning_calibration.py refits them and checks them on sets that they were not fitted on).
+(benchmarks/cleaning_calibration.py fits them anew and checks them on sets that they were not fitted on).
+
+That script does not return this very map. Its coefficients were fitted to an earlier `ClearPML`, and while
+``judgement`` still had its level. When the level was taken out, the coefficients were kept, and the intercept was set
+by hand from -0.878 to -1.529, as if the mean judgement of every set had been -1.97. The script prints how far this map
+and the newly fitted one are from the truth.
 """
 
 import numpy as np

@@ -53,6 +53,7 @@ def clean(
     verified: Any = None,
     settle: Settle = "latest",
     on_fit: Callable[[Any], Any] = lambda model: None,
+    on_comparison: Callable[[], Any] = lambda: None,
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
 
@@ -96,6 +97,8 @@ def clean(
         Which of several answers about one label counts; a tie of the majority comes to "unsure".
     on_fit : callable, optional
         Called with each estimator before it is fitted, to watch it.
+    on_comparison : callable, optional
+        Called without arguments after each of the two comparisons with injected cells, which follow all fits.
 
     Returns
     -------
@@ -180,6 +183,7 @@ def clean(
         row_hash(evidence.scores if X is None else X) if blocks is None else row_keys(blocks),
         calibrated=evidence.confidence is not None,
         every_row_has_a_label=every_row_has_a_label,
+        on_comparison=on_comparison,
     )
     doubt = np.zeros(candidates.nnz)
     doubt[np.isin(candidates.indices, judged)] = verdict.doubt

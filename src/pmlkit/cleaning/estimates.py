@@ -6,7 +6,7 @@ labels is bounded from above only, and that by assumptions: all candidates may b
 mistakes (`pmlkit.cleaning.injected_null`) included. The estimate below the bound is a guess.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -125,6 +125,7 @@ def assess(
     *,
     calibrated: bool = True,
     every_row_has_a_label: bool | Literal["auto"] = "auto",
+    on_comparison: Callable[[], Any] = lambda: None,
 ) -> Verdict:
     """Compare the candidates with injected cells, and say what is known of them.
 
@@ -141,13 +142,17 @@ def assess(
         Whether the map was made for this kind of evidence.
     every_row_has_a_label : bool or "auto", default="auto"
         See `pmlkit.clean`.
+    on_comparison : callable, optional
+        Called after each comparison.
     """
     at_least_one = (np.diff(Y.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
     is_known = every_row_has_a_label is True
     cells = InjectedCells(scores, Y, row_keys, every_row_has_a_label=bool(at_least_one))
     null = cells.compare(map_doubt)
+    on_comparison()
     first = judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
     again = cells.compare(first.doubt, with_relations=True)
+    on_comparison()
     null = replace(again, ranks=null.ranks, common_ranks=null.common_ranks)
     return judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
 

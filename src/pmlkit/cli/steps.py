@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
     from pmlkit.methods.base import BasePML
+    from pmlkit.methods.progress import Counter
 
 
 def check_output(target: Path, *inputs: Path, force: bool) -> None:
@@ -179,7 +180,20 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
     return model
 
 
-def follow(model: Any, watch: Watch) -> None:
+class _FitAndComparisons:
+    """Count the iterations of a fit in the same bar as the two comparisons that follow it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def expect(self, total: int | None) -> None:
+        self._watch.expect(None if total is None else total + 2)
+
+    def advance(self) -> None:
+        self._watch.advance()
+
+
+def follow(model: Any, watch: "Counter") -> None:
     """Report the iterations of a fit, if scikit-learn has callbacks (1.9 and newer)."""
     from pmlkit.methods.progress import FitProgress
 
@@ -230,7 +244,8 @@ def find_suspects(
             method=method,
             min_rows=min_rows,
             verified=answers,
-            on_fit=lambda model: follow(model, watch),
+            on_fit=lambda model: follow(model, _FitAndComparisons(watch)),
+            on_comparison=watch.advance,
             **options,
         )
     if len(result.rare_labels):

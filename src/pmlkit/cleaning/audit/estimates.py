@@ -1,7 +1,7 @@
 """How many candidates are wrong, by a calibration curve and by the audit sample, with intervals."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import beta
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
@@ -88,7 +88,13 @@ class Estimates:
 
 
 def _interval(share: float, error: float) -> tuple[float, float]:
-    return max(share - _Z90 * error, 0.0), min(share + _Z90 * error, 1.0)
+    """Return the outer ends of two intervals: of the share, and of its log odds, which is skewed near 0 and 1."""
+    low, high = share - _Z90 * error, share + _Z90 * error
+    spread = share * (1.0 - share)
+    if spread > 0.0:
+        width = _Z90 * min(error / spread, 1.0)  # where the error is larger, the scale of log odds means little
+        low, high = min(low, float(expit(logit(share) - width))), max(high, float(expit(logit(share) + width)))
+    return max(low, 0.0), min(high, 1.0)
 
 
 def _all_alike(n: int) -> float:

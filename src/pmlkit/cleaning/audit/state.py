@@ -12,10 +12,10 @@ from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.attempts import Attempts
-from pmlkit.cleaning.audit.certificate import Certificate
 from pmlkit.cleaning.audit.estimates import Estimates
 from pmlkit.cleaning.audit.features import curve_design
 from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
+from pmlkit.cleaning.audit.promise import Certificate
 from pmlkit.cleaning.audit.record import Record
 from pmlkit.cleaning.audit.sampling import audit_order, inclusion
 from pmlkit.cleaning.estimates import Estimate, n_first
