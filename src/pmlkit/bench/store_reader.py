@@ -240,8 +240,10 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 def _open_to_read(file: Path) -> sqlite3.Connection:
     address = file.resolve().as_uri()
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
+    # Not mode=ro: such a connection cannot remove the files -wal and -shm that SQLite makes beside the store.
+    connection = sqlite3.connect(f"{address}?mode=rw", uri=True, timeout=BUSY_TIMEOUT)
     try:
+        connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError:
         # The folder is read-only, so that no other process writes.
