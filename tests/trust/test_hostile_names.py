@@ -28,7 +28,7 @@ from pmlkit.persistence import load
 pty = pytest.importorskip("pty")
 
 _NAMES = {
-    "html": '</title></style></td><hostile onx="1">\'"&lt;{{ 7*7 }}',
+    "html": '</title></style></td><hostile onx="1">\'"&lt{{ 7*7 }}',
     "formula": "=HYPERLINK(1)",
     "at": "@SUM(1)",
     "ansi": "\x1b[31mred\x1b]0 title\x07",
