@@ -37,7 +37,7 @@ def from_docs(name):
 
 pages, cli_reference = from_docs("refresh_outputs"), from_docs("cli_reference")
 terminal = from_docs("figures/terminal")
-_OTHER_PROGRAMS = {"--unit-rows"}  # of benchmarks
+_OTHER_PROGRAMS = {"--unit-rows", "--part", "--alpha"}  # of benchmarks
 _GIT = {"--error-unmatch", "--always", "--dirty", "--abbrev", "--exclude"}
 OTHERS = ["compare-methods.md", "coming-from.md"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

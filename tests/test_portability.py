@@ -42,7 +42,7 @@ save(CandidateLogistic().fit(data.X, data.Y), "model.skops")
 load("model.skops")
 clean(data.X, data.Y).report("cleaning.html")
 bench.report(sys.argv[1]).write("bench.html")
-for words in (["info", "strips.npz"], ["demo", "--rows", "60", "--out", "demo"], ["report", sys.argv[1], "--csv"]):
+for words in (["info", "strips.npz"], ["demo", "--rows", "60", "--output", "demo"], ["report", sys.argv[1], "--csv"]):
     try:
         app(words)
     except SystemExit as end:

@@ -70,7 +70,7 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     empty.mkdir()
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     run(python, "-m", "pip", "check")
-    run(python, "-m", "pmlkit", "demo", "--out", empty / "demo", cwd=empty)
+    run(python, "-m", "pmlkit", "demo", "--output", empty / "demo", cwd=empty)
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[all]", "pytest", "polars")
     shutil.copy(ROOT / "pyproject.toml", empty)  # pytest's settings
     package = subprocess.check_output(

@@ -18,6 +18,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def check_choice(word: str, allowed: Iterable[str], name: str) -> None:
+    """Refuse a word that is none of those allowed; `name` is that of the argument or option."""
+    allowed = list(allowed)
+    if word not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {word!r}.{did_you_mean(str(word), allowed)}")
+
+
 def letters(name: str) -> str:
     """Return a name without what people type in different ways: case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")
@@ -26,9 +33,9 @@ def letters(name: str) -> str:
 def counted(number: int, what: str, many: str | None = None) -> str:
     """Return a number and the noun that fits it.
 
-    `many`: the noun for any other number; by default with an s.
+    `many`: the noun for any other number; by default with an s, or es after an s.
     """
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
+    return f"{number:,} {what if number == 1 else many or what + ('es' if what.endswith('s') else 's')}"
 
 
 def between(low: float, high: float) -> str:

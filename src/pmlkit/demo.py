@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import RandomState
 from pmlkit.bench.reporting import render
 from pmlkit.cleaning import CleaningResult, clean
@@ -26,8 +25,8 @@ N_ANSWERS = 200
 class Suspect:
     """A candidate that is probably false.
 
-    `row`, `label`: which cell. `confidence`: probability that it is true, by the method. `is_wrong`: whether it is
-    false, by the truth.
+    `row`, `label`: which cell. `confidence`: estimated probability that it is true. `is_wrong`: whether it is false, by
+    the truth.
     """
 
     row: int
@@ -80,15 +79,13 @@ class Demo:
     """Results of the demo.
 
     - `data`: all rows; the first `n_train` are for training.
-    - `best_cleaner`: method with the largest cleaning AUC.
-    - `suspects`: its least confident candidates, the least confident first.
+    - `suspects`: the most suspicious labels of the training rows by `pmlkit.clean`, which never sees the truth.
     - `audit`: what a simulated reviewer's answers about the training rows bring.
     """
 
     data: PMLDataset
     n_train: int
     methods: dict[str, DemoMethod]
-    best_cleaner: str
     suspects: tuple[Suspect, ...]
     audit: DemoAudit
 
@@ -120,12 +117,11 @@ def run_demo(
         metrics = evaluate(test.truth, model.decision_function(test.X), model.predict(test.X))
         cleaning = evaluate_cleaning(train.truth, train.Y, model.label_confidence_)
         methods[name] = DemoMethod(model, seconds, metrics, cleaning)
-    best = max(methods, key=lambda name: methods[name].cleaning["cleaning_auc"])
     on_stage("looking for false labels")
     result = clean(train.X, train.Y, label_names=data.label_names)
     on_stage("asking a simulated reviewer")
     audit = ask_the_truth(result, train)
-    return Demo(data, n_train, methods, best, least_confident(train, methods[best].model, n_suspects), audit)
+    return Demo(data, n_train, methods, _most_suspicious(result, train, n_suspects), audit)
 
 
 def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_ANSWERS) -> DemoAudit:
@@ -154,18 +150,12 @@ def ask_the_truth(result: CleaningResult, train: PMLDataset, n_answers: int = N_
     )
 
 
-def least_confident(train: PMLDataset, model: BasePML, n_suspects: int) -> tuple[Suspect, ...]:
-    """Return the least confident candidates of a model; ties are ordered by row and label.
-
-    `train`: data that the model was fitted on, with the truth. `model`: fitted. `n_suspects`: maximum number.
-    """
-    confidence = model.label_confidence_
-    rows = row_of_cells(confidence)
+def _most_suspicious(result: CleaningResult, train: PMLDataset, n_suspects: int) -> tuple[Suspect, ...]:
     truth = train.Y if train.truth is None else train.truth
-    chosen = np.argsort(confidence.data, kind="stable")[:n_suspects]
+    cells = result.order[:n_suspects]
     return tuple(
-        Suspect(int(row), int(label), float(value), not truth[row, label])
-        for row, label, value in zip(rows[chosen], confidence.indices[chosen], confidence.data[chosen], strict=True)
+        Suspect(int(row), int(label), float(1.0 - doubt), not truth[row, label])
+        for row, label, doubt in zip(result.rows[cells], result.Y.indices[cells], result.doubt[cells], strict=True)
     )
 
 

@@ -26,10 +26,11 @@ class _Message(Exception):
         remedy: str = "",
         column: str | None = None,
         line: int | None = None,
+        row: int | None = None,
         path: str | None = None,
     ) -> None:
         self.message, self.option, self.value, self.remedy = message, option, value, remedy
-        self.column, self.line, self.path = column, line, path
+        self.column, self.line, self.row, self.path = column, line, row, path
         super().__init__(self.sentence())
 
     def sentence(self, spell: Callable[[str, str | None], str] = _keyword) -> str:
@@ -40,7 +41,7 @@ class _Message(Exception):
 
     def replace(self, **changes: Any) -> Any:
         """Return the same message with some attributes changed."""
-        kept = {name: getattr(self, name) for name in ("option", "value", "remedy", "column", "line", "path")}
+        kept = {name: getattr(self, name) for name in ("option", "value", "remedy", "column", "line", "row", "path")}
         message = changes.pop("message", self.message)
         return type(self)(message, **(kept | changes))
 
@@ -54,8 +55,9 @@ class DataError(_Message, ValueError):
         What is wrong.
     option, value, remedy : str, optional
         The argument that mends it, what to pass, and further words after it.
-    column, line, path : optional
-        Where it is: the column's name, the line counted from 1, the name of the file.
+    column, line, row, path : optional
+        Where it is: the column's name, the line counted from 1, the row of the table counted from 0, the name of the
+        file.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def test_an_absent_file_is_said(tmp_path, monkeypatch):
 
 def test_the_command(small_sets, tmp_path):
     out = tmp_path / "command"
-    result = CliRunner().invoke(app, ["reproduce", "pml-lc", "--quick", "--out", str(out), "--json"])
+    result = CliRunner().invoke(app, ["reproduce", "pml-lc", "--quick", "--output", str(out), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["data_sets"] == 2
     assert (out / "pml-lc.md").is_file()

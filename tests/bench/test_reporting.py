@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench_cells import METHODS, fail, make_cells
+from pmlkit._words import counted
 from pmlkit.bench.formatting import (
-    count,
     friedman_words,
     latex_tables,
     latex_text,
@@ -150,9 +150,9 @@ def test_sentences_say_who_is_best_and_whether_it_is_sure():
         (signed(0.0001), "0.000"),
         (whole(12345), "12,345"),
         (whole(None), "–"),
-        (count(1, "cell"), "1 cell"),
-        (count(2300, "cell"), "2,300 cells"),
-        (count(2, "loss"), "2 losses"),
+        (counted(1, "cell"), "1 cell"),
+        (counted(2300, "cell"), "2,300 cells"),
+        (counted(2, "loss"), "2 losses"),
         (p_value(0.0312), "0.031"),
         (p_value(1e-9), "< 0.001"),
         (listed(["a", "b", "<c>"]), "<b>a</b>, <b>b</b> and <b>&lt;c&gt;</b>"),

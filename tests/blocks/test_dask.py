@@ -147,8 +147,8 @@ def test_sparse_chunks_and_a_sample_of_rows(dask_client, monkeypatch):
 
 
 def test_wide_text_is_solved_by_columns_on_the_workers(dask_client, monkeypatch):
-    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._LANDMARKS", 60)
-    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._ALL_ROWS", 10)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice.LANDMARKS", 60)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._ALL_ROWS", 10)
     numbers = np.random.default_rng(0)
     words = np.where(numbers.uniform(size=(300, 200)) < 0.05, 1.0, 0.0)
     truth = (words[:, :4] > 0).astype(int)
@@ -187,7 +187,12 @@ def test_a_killed_worker_does_not_change_the_answer(strips):
     whole = ClearPML().fit(strips.X, strips.Y)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            host="127.0.0.1",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -220,7 +225,8 @@ def test_a_lost_scheduler_is_told_and_the_fit_resumes(strips, tmp_path):
         "threads_per_worker": 1,
         "processes": False,
         "protocol": "tcp",
-        "dashboard_address": None,
+        "dashboard_address": "127.0.0.1:0",
+        "scheduler_kwargs": {"dashboard": False},
         "host": "127.0.0.1",
     }
     cluster = distributed.LocalCluster(**options)

@@ -162,7 +162,12 @@ def test_a_killed_worker_does_not_change_the_answer():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            host="127.0.0.1",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

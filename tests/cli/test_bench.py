@@ -21,7 +21,7 @@ def bench(run, out):
     """Run `pmlkit bench` with a store of the test."""
 
     def call(*words):
-        return run("bench", *words, "--out", out)
+        return run("bench", *words, "--output", out)
 
     return call
 
@@ -133,7 +133,7 @@ def start(words, code=forked.CLI):
 
 def test_a_full_disk_stops_it_cleanly_and_it_goes_on_later(bench, small_npz, out):
     """The kernel refuses to let any file grow, as it does on a full disk."""
-    words = ["bench", "--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "300", "--out", out]
+    words = ["bench", "--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "300", "--output", out]
     assert bench("--data", small_npz, "-m", "bench_methods:Fast", "--repeats", "1").exit_code == 0
     limit = 2**18
     process = start(words, f"import resource; resource.setrlimit(1, ({limit}, {limit})); {forked.CLI}")

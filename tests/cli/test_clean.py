@@ -343,3 +343,15 @@ def test_probabilities_that_cannot_be_meant(run, posts, posts_csv, tmp_path):
     assert "a column 'sports', which is no label. Did you mean 'sport'?" in result.stderr
     result = run("clean", *options(posts_csv), "--dry-run", "--pred-probs", tmp_path / "none.npy")
     assert "There is no file" in result.stderr
+
+
+def test_features_that_tell_nothing_are_named(run, tmp_path):
+    rng = np.random.default_rng(1)
+    lines = (
+        f"q{i},c{rng.integers(3)},{rng.normal():.3f},{';'.join(n for n in 'uvw' if rng.random() < 0.5) or 'u'}"
+        for i in range(150)
+    )
+    (tmp_path / "t.csv").write_text("\n".join(["id,kind,size,tags", *lines]))
+    result = run("clean", tmp_path / "t.csv", "--labels", "tags", "--categories", "kind", "--dry-run")
+    assert result.exit_code == 1
+    assert "The features of 'kind', without 'size', do not predict" in result.stderr

@@ -93,7 +93,7 @@ def test_a_pipe_that_was_never_read_is_no_error(model, small_csv):
 
 def test_control_c_ends_quietly_and_leaves_nothing_half_written(tmp_path):
     out = tmp_path / "out"
-    words = ["demo", "--rows", "100000", "--out", out]
+    words = ["demo", "--rows", "100000", "--output", out]
     with forked.Popen(words, stdout=forked.PIPE, stderr=forked.PIPE) as process:
         assert process.stderr.readline().startswith(b"progress: ")
         process.send_signal(signal.SIGINT)
@@ -149,3 +149,22 @@ def test_a_dataclass_becomes_options():
     result = CliRunner().invoke(app, ["w", "--size", "5", "--name", "a", "--name", "b", "--last"])
     assert result.exit_code == 0, result.output
     assert seen == [("w", Group(5, ["a", "b"]), True)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "said"),
+    [
+        ("prodigy", '{"label": "cat", "answer": "reject"}', "a task has no 'meta'"),
+        ("prodigy", '{"label": "cat", "answer": "reject", "meta": {}}', "a task has no 'row'"),
+        ("prodigy", '{"label": "cat", "answer": "maybe", "meta": {"row": 1}}', "answer 1 is 'maybe'"),
+        ("prodigy", "row,label", "it is not JSON Lines"),
+        ("label-studio", '[{"annotations": []}]', "a task has no 'data'"),
+        ("label-studio", "[3]", "its tasks are built in another way"),
+    ],
+)
+def test_what_a_file_of_another_tool_lacks(run, tmp_path, tool, text, said):
+    (tmp_path / "export.txt").write_text(text)
+    result = run("import-answers", tmp_path / "export.txt", "--from", tool, "-o", tmp_path / "answers.csv")
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert "Error" not in result.stderr

@@ -31,7 +31,7 @@ def tiny(monkeypatch):
 
 def test_embedded(run, tiny, tmp_path):
     out = tmp_path / "again"
-    result = run("reproduce", "--quick", "--embedded", "--out", out, "--json")
+    result = run("reproduce", "--quick", "--embedded", "--output", out, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     # 4 ratios x 2 methods x 2 repeats, 3 variants x 2, 2 weights x 2
@@ -42,14 +42,14 @@ def test_embedded(run, tiny, tmp_path):
     assert "digit-strips:100" in (out / "verdict.md").read_text(encoding="utf-8")
 
     means = (out / "means.csv").read_bytes()
-    again = run("reproduce", "--quick", "--embedded", "--out", out, "--json")
+    again = run("reproduce", "--quick", "--embedded", "--output", out, "--json")
     assert json.loads(again.stdout)["cells_run_now"] == 0
     assert (out / "means.csv").read_bytes() == means
 
 
 def test_no_data_at_all(run, monkeypatch, tmp_path):
     monkeypatch.setenv("PMLKIT_DATA", str(tmp_path / "nowhere"))
-    result = run("reproduce", "--quick", "--out", tmp_path / "out")
+    result = run("reproduce", "--quick", "--output", tmp_path / "out")
     assert result.exit_code == 2
     assert "None of the paper's data sets is there. Put slashdot.npz, scene.npz" in result.stderr
     assert "--embedded" in result.stderr
@@ -63,7 +63,7 @@ def test_some_data(run, tiny, monkeypatch, tmp_path):
     truth = (X[:, :4] > 0).astype(int)
     truth[~truth.any(axis=1), 0] = 1
     write(PMLDataset(X, truth, truth=truth), tmp_path / "scene.npz")
-    result = run("reproduce", "--quick", "--out", tmp_path / "out")
+    result = run("reproduce", "--quick", "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     assert "Put slashdot.npz, enron.npz" in result.stderr
     assert set(load_cells(tmp_path / "out" / "results.sqlite")["data"]) == {"scene"}
@@ -74,6 +74,6 @@ def test_some_data(run, tiny, monkeypatch, tmp_path):
 
 def test_a_file_is_no_folder(run, tmp_path):
     (tmp_path / "taken").write_text("")
-    result = run("reproduce", "--quick", "--embedded", "--out", tmp_path / "taken")
+    result = run("reproduce", "--quick", "--embedded", "--output", tmp_path / "taken")
     assert result.exit_code == 1
     assert "is a file: choose another folder" in result.stderr

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit import ClearPML
 from pmlkit.data import load_digit_strips
-from pmlkit.methods import all_methods
+from pmlkit.methods import all_methods, calibration
 from pmlkit.methods.calibration import fit_curve
 
 HAVE = ["ClearPML", "CandidateClassifier", "CandidateLogistic", "MLkNN", "ParticleMAP", "CleanlabFilter"]
@@ -90,3 +91,19 @@ def test_two_classes_as_in_scikit_learn(strips, fitted):
         assert probability.shape == (100, 2)
         assert_allclose(probability.sum(axis=1), 1.0)
         assert_array_equal(model.classes_[probability.argmax(axis=1)], model.predict(strips.X[200:300]))
+
+
+def test_the_curve_is_that_of_newton_steps_on_all_cells(monkeypatch):
+    monkeypatch.setattr(calibration, "_BLOCK", 1_000)  # several blocks
+    rng = np.random.default_rng(0)
+    scores = rng.beta(0.3, 5.0, size=(300, 7))
+    Y = sparse.csr_array((rng.random(scores.shape) < scores).astype(float))
+    confidence = rng.random(Y.nnz)
+    target = np.zeros(Y.shape)
+    target[Y.toarray() > 0] = confidence
+    z = np.log(np.clip(scores, 1e-6, 1.0) / (1.0 - np.clip(scores, 1e-6, 1.0))).ravel()
+    design, curve = np.column_stack([z, np.ones_like(z)]), np.array([1.0, 0.0])
+    for _ in range(30):
+        p = 1.0 / (1.0 + np.exp(-design @ curve))
+        curve = curve + np.linalg.solve((design.T * (p * (1.0 - p))) @ design, design.T @ (target.ravel() - p))
+    assert_allclose(fit_curve(scores, Y, confidence), curve, rtol=1e-10)

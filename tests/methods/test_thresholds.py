@@ -103,6 +103,47 @@ def test_no_cut_is_expected_to_do_better(measure, weighted):
     assert rule.at_least_one == (measure == "f1")
 
 
+def best_cut_of_all_scores(measure, scores, Y, confidence):
+    """All scores sorted, the expected gain of every number of labels."""
+    chance = np.zeros(scores.shape)
+    chance[np.repeat(np.arange(len(scores)), np.diff(Y.indptr)), Y.indices] = confidence
+    order = np.argsort(-scores, axis=None, kind="stable")
+    descending = scores.ravel()[order]
+    hits, given_labels = np.cumsum(chance.ravel()[order]), np.arange(1.0, len(order) + 1.0)
+    gain = (
+        2.0 * hits - given_labels if measure == "hamming" else 2.0 * hits / np.maximum(given_labels + hits[-1], 1e-300)
+    )
+    possible = np.append(descending[1:] < descending[:-1], True)
+    best = int(np.argmax(np.where(possible, gain, -np.inf)))
+    if gain[best] <= 0:
+        return np.nextafter(descending[0], np.inf)
+    if best + 1 == len(descending):
+        return descending[best]
+    middle = (descending[best] + descending[best + 1]) / 2
+    return middle if middle > descending[best + 1] else descending[best]
+
+
+@pytest.mark.parametrize("measure", ["hamming", "f1"])
+@given(
+    seed=st.integers(0, 10_000),
+    candidates=st.sampled_from([0.0, 0.01, 0.1, 0.9]),
+    believed=st.sampled_from([0.0, 0.05, 1.0]),
+    slope=st.sampled_from([-3.0, 0.0, 3.0]),
+    digits=st.sampled_from([1, 12]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+@settings(max_examples=80, deadline=None)
+def test_only_the_highest_scores_decide(measure, seed, candidates, believed, slope, digits, dtype):
+    """The same threshold bit for bit as that of all scores, also where scores speak against candidates."""
+    rng = np.random.default_rng(seed)
+    full = rng.random((30, 40)) < candidates
+    scores = np.round(rng.normal(size=full.shape) + slope * full, digits).astype(dtype)
+    Y = sparse.csr_array(full.astype(float))
+    confidence = believed * rng.random(Y.nnz)
+    rule = fit_threshold(measure, scores, Y, confidence, natural_cut=0.5)
+    assert rule.offset == float(best_cut_of_all_scores(measure, scores, Y, confidence))
+
+
 def test_nothing_is_given_when_no_candidate_is_believed():
     scores, Y = problem()
     rule = fit_threshold("hamming", scores, Y, np.full(Y.nnz, 0.1), natural_cut=0.5)

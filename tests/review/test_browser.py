@@ -126,6 +126,19 @@ def test_a_held_key_and_a_double_click_answer_one_question(page, review):
     assert [event.answer for event in review.store.standing()] == ["wrong", "right"]
 
 
+@pytest.mark.parametrize("width", [1400, 1000, 400])
+def test_the_evidence_stays_in_its_place(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    places, n_labels = set(), set()
+    for n_answers in range(12):
+        answered(page, n_answers)
+        places.add(page.evaluate("document.querySelector('#for-title').offsetTop"))
+        n_labels.add(page.locator("#row-labels li").count())
+        page.keyboard.press("x")
+    assert len(n_labels) > 1
+    assert len(places) == 1
+
+
 def test_a_filter_chooses_and_says_that_it_is_no_sample(page, review):
     label = review.result.label_names[3]
     page.click("#filter-box summary")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy import sparse
 
 from pmlkit import open_table
 from pmlkit.cleaning import clean
@@ -204,6 +205,12 @@ def test_the_room_of_a_card_follows_the_length_of_texts(strips_result):
     assert Cards(strips_result).room == ""
     for n_features, room in ((3, "short-rows"), (20, "")):
         assert Cards(dataclasses.replace(strips_result, media=None, X=strips_result.X[:, :n_features])).room == room
+
+
+@pytest.mark.parametrize(("sizes", "n_lines"), [([1] * 30, 2), ([1] * 20 + [4] * 10, 4), ([9] * 30, 5), ([0] * 30, 2)])
+def test_the_list_of_labels_has_room_for_nine_rows_in_ten(strips_result, sizes, n_lines):
+    Y = sparse.csr_array([[int(k < n) for k in range(10)] for n in sizes])
+    assert Cards(dataclasses.replace(strips_result, Y=Y)).n_label_lines == n_lines
 
 
 def test_a_question_that_is_asked_again_does_not_show_the_earlier_answer(review):

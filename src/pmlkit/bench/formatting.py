@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from pmlkit._words import printable
+from pmlkit._words import counted, printable
 from pmlkit.bench.statistics import Friedman
 from pmlkit.bench.summary import MetricSummary, Summary
 
@@ -34,12 +34,6 @@ def signed(value: float, digits: int = 3) -> str:
 def whole(value: int | None) -> str:
     """Format an integer with commas, None as a dash."""
     return "–" if value is None else f"{value:,}"
-
-
-def count(value: int, noun: str) -> str:
-    """Format a count with its noun."""
-    ending = "" if value == 1 else "es" if noun.endswith("s") else "s"
-    return f"{value:,} {noun}{ending}"
 
 
 def p_value(value: float) -> str:
@@ -68,7 +62,7 @@ def friedman_words(test: Friedman) -> str:
     if math.isnan(test.p_value):
         return "too few results to compare"
     text = p_value(test.p_value)
-    return f"Friedman p {text if text.startswith('<') else f'= {text}'}, {count(test.n_cases, 'case')}"
+    return f"Friedman p {text if text.startswith('<') else f'= {text}'}, {counted(test.n_cases, 'case')}"
 
 
 def verdict(word: str) -> Markup:
@@ -82,7 +76,7 @@ FILTERS = {
     "number": number,
     "signed": signed,
     "whole": whole,
-    "count": count,
+    "count": counted,
     "p_value": p_value,
     "parameters": parameters,
     "sign": sign,
@@ -113,7 +107,7 @@ def _winner(summary: Summary) -> Markup:
     start = Markup("By {}, {} ranks best over {}: mean rank {} of {} methods. ").format(
         name,
         listed([summary.methods[best]]),
-        count(ranking.test.n_cases, "case"),
+        counted(ranking.test.n_cases, "case"),
         number(ranking.ranks[best], 2),
         len(ranked),
     )
@@ -153,9 +147,9 @@ def _tests(summary: Summary) -> Markup:
     return Markup("{} against the others, paired t-tests at {:g} % over all metrics: {}, {}, {}.").format(
         listed([summary.reference]),
         100 * (1 - summary.level),
-        count(totals[0], "win"),
-        count(totals[1], "tie"),
-        count(totals[2], "loss"),
+        counted(totals[0], "win"),
+        counted(totals[1], "tie"),
+        counted(totals[2], "loss"),
     )
 
 
@@ -175,7 +169,7 @@ def _failed(summary: Summary) -> Markup:
         return Markup("No cell failed.")
     who = [cost.method for cost in summary.costs if cost.n_failed]
     return Markup('{} of {} failed (<a href="#failures">why</a>): {}.').format(
-        f"{n_failed:,}", count(summary.n_cells, "cell"), listed(who)
+        f"{n_failed:,}", counted(summary.n_cells, "cell"), listed(who)
     )
 
 

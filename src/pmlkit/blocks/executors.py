@@ -3,7 +3,6 @@
 import logging
 import re
 import signal
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ import numpy as np
 
 from pmlkit._arrays import is_table
 from pmlkit._optional import optional_import
+from pmlkit.blocks.block_sources import n_bytes_of
 from pmlkit.blocks.engine import Engine, LocalEngine, State
-from pmlkit.blocks.row_blocks import RowBlocks, n_bytes_of
+from pmlkit.blocks.row_blocks import RowBlocks
 
 __all__ = ["Executor", "executor"]
 
@@ -153,12 +153,11 @@ def _started(workers: int, memory: int | None) -> Iterator[Any]:
     if memory is None or memory >= _MEMORY_TO_SPARE:
         environment = {**environment, **_REUSE_MEMORY}
     optional_import("cryptography")
-    with config.set({"distributed.nanny.pre-spawn-environ": environment}), warnings.catch_warnings():
-        # Nobody looks at the status page of these workers, so that its port does not matter.
-        warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
+    with config.set({"distributed.nanny.pre-spawn-environ": environment}):
         cluster = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, memory_limit=memory or "auto", host="127.0.0.1",
-            dashboard_address=None, silence_logs=logging.CRITICAL,
+            # Any free port: without an address the scheduler asks for 8787 and warns where it is taken.
+            dashboard_address="127.0.0.1:0", scheduler_kwargs={"dashboard": False}, silence_logs=logging.CRITICAL,
             # Whoever reaches a scheduler can run code as its owner, other users of this machine too: certificates that
             # only this process and its workers have keep them out.
             security=distributed.Security.temporary(),

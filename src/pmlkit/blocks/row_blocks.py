@@ -1,7 +1,6 @@
 """Rows and their candidates in blocks: of Dask collections, lists of arrays or files, memory maps, or one array."""
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,37 +13,13 @@ from pmlkit._arrays import as_csr, frame_names, moderate
 from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
 from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, Features
-from pmlkit.blocks.engine import Engine, Held, LocalEngine, State, current_client
+from pmlkit.blocks.block_sources import Computed, blocks_of, is_dask, n_bytes_of, opened, sent
+from pmlkit.blocks.engine import Engine, LocalEngine, State, current_client
 from pmlkit.exceptions import DataError
 
-__all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "n_bytes_of", "take_rows"]
+__all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "take_rows"]
 
 logger = logging.getLogger(__name__)
-
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BLOCK_SHARE = 24  # a block of an array takes this fraction of the memory budget, all that is computed of it included
-_COLUMNS = 1000  # numbers per row that are computed beside the features
-_BLOCK_BYTES = 64 * 2**20  # of a memory map without a budget
-_BLOCKS_PER_WORKER, _LEAST_ROWS = 4, 100  # into which an array is cut for workers
-
-
-def n_bytes_of(budget: int | str, name: str = "memory_budget") -> int:
-    """Return an amount of memory in bytes; `name`: the option that an error names.
-
-    Examples
-    --------
-    >>> from pmlkit.blocks.row_blocks import n_bytes_of
-    >>> n_bytes_of("2GB"), n_bytes_of("1.5MiB"), n_bytes_of(1000)
-    (2000000000, 1572864, 1000)
-    """
-    if not isinstance(budget, str):
-        return int(budget)
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMGT]?)(i?)B?\s*", budget, re.IGNORECASE)
-    if found is None or not float(found[1]):
-        raise ValueError(f"{name} must be an amount of memory such as 2GB or 500MB, got {budget!r}.")
-    unit = found[2].lower() if found[2] in "kK" else found[2].upper()
-    base = _UNITS[unit]
-    return int(float(found[1]) * (base if not found[3] else 2 ** (10 * list(_UNITS).index(unit))))
 
 
 def holds_blocks(X: Any) -> bool:
@@ -52,7 +27,7 @@ def holds_blocks(X: Any) -> bool:
 
     A memory map is an array like any other: joblib hands them to its workers.
     """
-    return isinstance(X, RowBlocks) or hasattr(type(X), "to_blocks") or _is_dask(X)
+    return isinstance(X, RowBlocks) or hasattr(type(X), "to_blocks") or is_dask(X)
 
 
 def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":
@@ -130,21 +105,21 @@ class RowBlocks:
     ) -> None:
         budget = None if memory_budget is None else n_bytes_of(memory_budget)
         engine: Engine
-        is_dask = _is_dask(X)
-        if is_dask and client is None:
+        from_dask = is_dask(X)
+        if from_dask and client is None:
             client = current_client()
         if client is not None:
             from pmlkit.blocks.dask_engine import DaskEngine
 
             engine = DaskEngine(0, client, checkpoint=checkpoint)
-            x_parts, y_parts = _parts(X, Y, None, n_workers=engine.n_workers)
-            if not is_dask:
-                x_parts, y_parts = ([_sent(part.value, engine) for part in parts] for parts in (x_parts, y_parts))
+            x_parts, y_parts = blocks_of(X, Y, None, n_workers=engine.n_workers)
+            if not from_dask:
+                x_parts, y_parts = ([sent(part.value, engine) for part in parts] for parts in (x_parts, y_parts))
         else:
             engine = LocalEngine(0, memory_budget=budget, checkpoint=checkpoint)
-            x_parts, y_parts = _parts(X, Y, budget)
-            if is_dask:
-                x_parts, y_parts = [_Computed(part) for part in x_parts], [_Computed(part) for part in y_parts]
+            x_parts, y_parts = blocks_of(X, Y, budget)
+            if from_dask:
+                x_parts, y_parts = [Computed(part) for part in x_parts], [Computed(part) for part in y_parts]
         engine.n_blocks = len(x_parts)
         self._set_up(engine, x_parts, y_parts, label_names)
 
@@ -283,13 +258,13 @@ def _n_cells(block: CSR) -> int:
 
 def checked_features(block: Any) -> Features:
     """Return a block of features as validation makes it: finite numbers, dense or CSR."""
-    X = check_array(_opened(block), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0)
+    X = check_array(opened(block), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0)
     return moderate(as_csr(X) if sparse.issparse(X) else X)
 
 
 def checked_candidates(block: Any, *, names: Sequence[str] | None) -> CSR:
     """Return a block of candidates as a CSR array of ones."""
-    block = _opened(block)
+    block = opened(block)
     if names is not None and not any(len(row) for row in block if hasattr(row, "__len__")):
         return sparse.csr_array((len(block), len(names)), dtype=np.float64)
     return read_labels(block, "y", names=names).indicator.astype(np.float64).copy()
@@ -302,14 +277,14 @@ def _some_rows(block: Any, first: int, *, rows: Any) -> list[Any]:
 
 def _facts(x: Any, y: Any = None) -> list[dict[str, Any]]:
     """Return what must fit together between blocks."""
-    x = _opened(x)
+    x = opened(x)
     shape = np.shape(x) if not sparse.issparse(x) else x.shape
     if len(shape) != 2:
         raise DataError(f"A block of X must have two dimensions, got shape {shape}.")
     fact: dict[str, Any] = {"rows": int(shape[0]), "width": int(shape[1]), "names": frame_names(x)}
     if y is None:
         return [fact]
-    y = _opened(y)
+    y = opened(y)
     rows = names_per_row(y, "y")
     if rows is None and not sparse.issparse(y) and np.ndim(y) == 1 and np.asarray(y).dtype.kind != "O" and len(y):
         raise DataError("y must have two dimensions in blocks: an indicator of 0/1, or label names per row.")
@@ -341,100 +316,3 @@ def _same_width(facts: list[dict[str, Any]], what: str) -> tuple[int, Any]:
                 "in the same order."
             )
     return width, names
-
-
-def _is_dask(X: Any) -> bool:
-    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
-
-
-class _Computed:
-    """A block of a Dask collection without a cluster: computed whenever it is needed."""
-
-    def __init__(self, part: Any) -> None:
-        self.part = part
-
-    def load(self) -> Any:
-        return self.part.compute(scheduler="synchronous")
-
-
-def _sent(block: Any, engine: Any) -> Any:
-    """Return a block as workers get it: what says where it is as it is, an array once, to one worker."""
-    is_place = isinstance(block, str | Path) or (callable(block) and not hasattr(block, "shape"))
-    return Held(block) if is_place else engine.share(block)
-
-
-def _parts(X: Any, Y: Any, budget: int | None, n_workers: int = 0) -> tuple[list[Any], list[Any]]:
-    """Return the blocks of X and Y as an engine loads them."""
-    if _is_dask(X):
-        if Y is not None and not _is_dask(Y):
-            raise DataError(
-                "X is a Dask collection and y is not: give both in blocks, for example dask.array.from_array."
-            )
-        return _of_dask(X, Y)
-    if isinstance(X, list | tuple):
-        if Y is not None and (not isinstance(Y, list | tuple) or len(X) != len(Y)):
-            raise DataError("X is a list of blocks: y must be a list of as many blocks.")
-        if not X:
-            raise DataError("X is an empty list of blocks: there is nothing to learn from.")
-        return [Held(block) for block in X], [Held(block) for block in Y or []]
-    X, Y = (_opened(table) if isinstance(table, str | Path) else table for table in (X, Y))
-    n_rows, n_columns = X.shape
-    if Y is not None and (sparse.issparse(Y) or hasattr(Y, "shape")) and Y.shape[0] != n_rows:
-        raise DataError(f"X has {n_rows} rows and y {Y.shape[0]}: both need the same rows.")
-    share = _BLOCK_BYTES if budget is None else max(budget // _BLOCK_SHARE, 1)
-    step = max(1, share // (8 * (n_columns if not sparse.issparse(X) else X.nnz // max(n_rows, 1)) + 8 * _COLUMNS))
-    if n_workers:
-        step = min(step, max(_LEAST_ROWS, -(-n_rows // (_BLOCKS_PER_WORKER * n_workers))))
-    elif budget is None and not isinstance(X, np.memmap):
-        step = max(n_rows, 1)
-    cuts = [slice(first, first + step) for first in range(0, max(n_rows, 1), step)]
-    X, Y = (table.tocsr() if sparse.issparse(table) else table for table in (X, Y))
-    return [Held(_rows(X, cut)) for cut in cuts], [] if Y is None else [Held(_rows(Y, cut)) for cut in cuts]
-
-
-def _rows(table: Any, cut: slice) -> Any:
-    return table.iloc[cut] if hasattr(table, "iloc") else table[cut]
-
-
-def _of_dask(X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
-    for what, table in (("X", X), ("y", Y)):
-        if hasattr(table, "chunks") and any(np.isnan(size) for size in table.chunks[0]):
-            raise DataError(
-                f"{what} has blocks of unknown sizes: call {what}.compute_chunk_sizes() first, so that rows and "
-                "labels can be matched."
-            )
-        if hasattr(table, "chunks") and table.ndim != 2:
-            raise DataError(f"{what} must have two dimensions, got a Dask array of shape {table.shape}.")
-    if Y is not None and hasattr(X, "chunks") and hasattr(Y, "chunks"):
-        if X.shape[0] != Y.shape[0]:
-            raise DataError(f"X has {X.shape[0]} rows and y {Y.shape[0]}: both need the same rows.")
-        if X.chunks[0] != Y.chunks[0]:
-            Y = Y.rechunk({0: X.chunks[0]})
-    parts: list[list[Any]] = []
-    for table in (X, Y):
-        if table is None:
-            parts.append([])
-            continue
-        if hasattr(table, "chunks") and len(table.chunks[1]) > 1:
-            table = table.rechunk({1: -1})
-        parts.append(list(np.ravel(np.asarray(table.to_delayed(), dtype=object))))
-    if Y is not None and len(parts[0]) != len(parts[1]):
-        raise DataError(
-            f"X has {len(parts[0])} partitions and y {len(parts[1])}: both need the same rows in the same blocks."
-        )
-    return parts[0], parts[1]
-
-
-def _opened(block: Any) -> Any:
-    """Return the array of a block that may be a path or a function."""
-    if callable(block) and not hasattr(block, "shape"):
-        block = block()
-    if not isinstance(block, str | Path):
-        return block
-    path = Path(block)
-    try:
-        if path.suffix == ".npz":
-            return sparse.load_npz(path)
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"The block cannot be read as .npy or as a sparse .npz: {error}.", path=path.name) from error

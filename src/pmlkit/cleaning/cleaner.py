@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pmlkit._arrays import as_csr, as_ids, as_media, is_table, row_hash
 from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
 from pmlkit._typing import FloatArray
+from pmlkit._words import listing
 from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.answers import Settle
 from pmlkit.cleaning.audit.verified import with_answers
@@ -167,7 +168,7 @@ def clean(
         else:
             evidence = fit_to_blocks(model, blocks, judged, part, on_fit=on_fit)
     if not predicts_labels(evidence.scores, part):
-        what = "features" if pred_probs is None else "probabilities"
+        what = f"features{_used_columns(table)}" if pred_probs is None else "probabilities"
         raise ValueError(
             f"The {what} do not predict the labels any better than chance, so no label can be judged by them: choose "
             "others."
@@ -206,6 +207,14 @@ def clean(
         calibrated=evidence.confidence is not None,
     )
     return result if verified is None else with_answers(result, verified, settle)
+
+
+def _used_columns(table: Any) -> str:
+    """Return from which columns of a table features were made; those that were not named are none."""
+    columns = getattr(table, "feature_columns", None)
+    if columns is None or not columns.names:
+        return ""
+    return f" of {listing(columns.names)}{f', without {listing(columns.left_out)},' if columns.left_out else ''}"
 
 
 def _validated(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -67,7 +67,8 @@ class Reason:
             Part(
                 "score",
                 self.score >= self.typical_score,
-                f"score {self.score:.2f} (typical: {self.typical_score:.2f})",
+                f"models that never saw this row score it {self.score:.2f}, rows with the label usually "
+                f"{self.typical_score:.2f}",
             )
         ]
         n_with, n_without = len(self.similar_with), len(self.similar_without)
@@ -104,8 +105,9 @@ class Reason:
         --------
         >>> from pmlkit.cleaning.reasons import Reason
         >>> print(Reason("cat", 0.02, 0.7, ("4",), ("8", "9"), (("pet", 0.8, True),), 0.6).sentence())
-        against: score 0.02 (typical: 0.70); 2 of the 3 most similar rows lack it (8, 9), 1 has it (4);
-        an estimated 60 % of 'cat' are wrong. For: usually with 'pet' (80 %), as here
+        against: models that never saw this row score it 0.02, rows with the label usually 0.70; 2 of the 3 most
+        similar rows lack it (8, 9), 1 has it (4); an estimated 60 % of 'cat' are wrong. For: usually with 'pet'
+        (80 %), as here
         """
         texts = []
         for title, parts in (("against", self.against), ("for", self.in_favour)):

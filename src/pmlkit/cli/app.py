@@ -161,7 +161,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 }
 EXAMPLES = """
 pmlkit demo
-pmlkit demo --rows 5000 --seed 7 --out /tmp/strips
+pmlkit demo --rows 5000 --seed 7 --output /tmp/strips
 pmlkit methods
 pmlkit methods PMLLFC
 pmlkit methods --json
@@ -188,14 +188,14 @@ pmlkit evaluate model.skops test.npz
 pmlkit evaluate model.skops test.csv --labels 'tag_*' --option truth='true_*'
 pmlkit evaluate posts.skops checked.csv --option truth=right_tags --sep ';'
 pmlkit bench --data digit-strips --methods PMLLFC,MLkNN --noise 0.5,1 --repeats 3
-pmlkit bench --data scene --data enron --noise 0.1,0.5,1,2 --jobs 2 --out results.sqlite
+pmlkit bench --data scene --data enron --noise 0.1,0.5,1,2 --jobs 2 --output results.sqlite
 pmlkit bench plan.toml --jobs 2
 pmlkit report results.sqlite -o report.html
 pmlkit report results.sqlite --latex -o tables.tex
 pmlkit report results.sqlite --csv | diff means.csv -
 pmlkit reproduce --quick --embedded
 pmlkit reproduce --quick --jobs 2
-pmlkit reproduce --jobs 2 --out reproduction
+pmlkit reproduce --jobs 2 --output reproduction
 pmlkit reproduce pml-lc --quick
 """
 

@@ -78,7 +78,7 @@ def bench(
         ),
     ] = False,
     out: Annotated[
-        Path, _run_option("--out", "-o", metavar="PATH", help="The store; what it has is not run again.")
+        Path, _run_option("--output", "-o", metavar="PATH", help="The store; what it has is not run again.")
     ] = Path("results.sqlite"),
     jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
     dask: Annotated[
@@ -275,10 +275,12 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder of the results; cells that it has are not run again."),
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder of the results; cells that it has are not run again."
+        ),
     ] = Path("reproduction"),
     jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
-    budget: Annotated[
+    max_seconds: Annotated[
         float | None,
         typer.Option(
             metavar="S",
@@ -292,7 +294,7 @@ def reproduce(
         typer.Option(
             metavar="S",
             help="Seconds; a method that takes longer at its first repeat on a data set is run only once there. "
-            "\\[default: no limit; with --quick a quarter of the budget]",
+            "\\[default: no limit; with --quick a quarter of --max-seconds]",
             min=0.0,
             show_default=False,
         ),
@@ -305,7 +307,7 @@ def reproduce(
     data set is not run there again, and is listed.
 
     With pml-lc: five metrics under the protocol of the paper of PML-lc and PML-fp, beside its published figures. Only
-    --quick (2 repeats instead of 5, at most 600 rows) and --out count there.
+    --quick (2 repeats instead of 5, at most 600 rows) and --output count there.
     """
     from pmlkit.bench.paper import embedded_experiments, paper_experiments
     from pmlkit.bench.paper import reproduce as reproduce_paper
@@ -328,7 +330,7 @@ def reproduce(
         quick=quick,
         experiments=embedded_experiments(repeats=2 if quick else 10) if embedded else None,
         jobs=jobs,
-        max_seconds=budget,
+        max_seconds=max_seconds,
         repeat_limit=repeat_limit,
         retry_failed=retry_failed,
         progress=Display(ERR),

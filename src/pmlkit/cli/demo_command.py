@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from pmlkit.demo import Demo, DemoAudit
 
 _DATA, _MODEL, _SHEET = "demo.npz", "model.skops", "contact-sheet.html"
+_SAVED = "ClearPML"
 
 
 def demo(
     common: Common,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
     ] = Path("pmlkit-demo"),
     rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
@@ -82,7 +83,7 @@ def _prepare_folder(out: Path, force: bool) -> dict[str, Path]:
     """Make the folder and return the paths of the three files, which are new or those of an earlier demo."""
     paths = {name: out / name for name in (_DATA, _MODEL, _SHEET)}
     if out.exists() and not out.is_dir():
-        raise DataError(f"{str(out)!r} is a file: choose another folder with --out.")
+        raise DataError(f"{str(out)!r} is a file: choose another folder with --output.")
     if any(path.exists() for path in paths.values()):
         force = force or _is_demo(paths[_DATA])
     try:
@@ -107,10 +108,10 @@ def _write_files(found: "Demo", paths: dict[str, Path]) -> None:
     from pmlkit.demo import contact_sheet
     from pmlkit.persistence import save
 
-    title = f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}"
+    title = f"The {len(found.suspects)} most suspicious labels"
     page = contact_sheet(found.data, found.suspects, title=title)
     write(found.data, paths[_DATA], force=True)
-    save(found.methods[found.best_cleaner].model, paths[_MODEL], force=True)
+    save(found.methods[_SAVED].model, paths[_MODEL], force=True)
     with replacing(paths[_SHEET]) as stream:
         stream.write(page.encode())
 
@@ -124,7 +125,6 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
             name: {"seconds": round(method.seconds, 3), "metrics": method.metrics, "cleaning": method.cleaning}
             for name, method in found.methods.items()
         },
-        "best_cleaner": found.best_cleaner,
         "suspects": [
             {
                 "row": suspect.row,
@@ -141,7 +141,7 @@ def _facts(found: "Demo", paths: dict[str, Path]) -> dict[str, object]:
 
 def _print(found: "Demo", paths: dict[str, Path]) -> None:
     n_rows, n_train = found.data.n_samples, found.n_train
-    cleaning = found.methods[found.best_cleaner].cleaning
+    cleaning = found.methods[_SAVED].cleaning
     n_false, n_candidates = int(cleaning["n_false_candidates"]), int(cleaning["n_candidates"])
     n_wrong = sum(suspect.is_wrong for suspect in found.suspects)
     OUT.print(
@@ -155,7 +155,7 @@ def _print(found: "Demo", paths: dict[str, Path]) -> None:
         heading(f"Finding the {n_false:,} false labels among {n_candidates:,} in {n_train:,} training images"),
         comparison({name: method.cleaning for name, method in found.methods.items()}, (*CLEANING, PRECISION_AT)),
         "",
-        heading(f"The {len(found.suspects)} most suspicious labels, by {found.best_cleaner}: {n_wrong} are wrong"),
+        heading(f"The {len(found.suspects)} most suspicious labels of pmlkit clean: {n_wrong} are wrong"),
         _suspect_table(found),
         "",
         heading(f"Asking a person: {found.audit.n_answers} answers, here from the truth"),

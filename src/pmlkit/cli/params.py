@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pmlkit._words import did_you_mean
+from pmlkit import _words
 from pmlkit.cli.output import Misuse, start_logging
 
 flag = partial(typer.Option, metavar="")
@@ -31,8 +31,11 @@ def _complete_method(incomplete: str) -> list[tuple[str, str]]:
 
 def check_choice(word: str | None, allowed: Collection[str], option: str) -> None:
     """Refuse a word that is none of those allowed; None was not given."""
-    if word is not None and word not in allowed:
-        raise Misuse(f"{option} must be one of {', '.join(allowed)}, got {word!r}.{did_you_mean(word, allowed)}")
+    if word is not None:
+        try:
+            _words.check_choice(word, allowed, option)
+        except ValueError as error:
+            raise Misuse(str(error)) from None
 
 
 def check_shares(**shares: float) -> None:

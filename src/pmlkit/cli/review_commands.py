@@ -69,10 +69,11 @@ def review(
     """
     from pmlkit._optional import optional_import
 
-    for needed in ("starlette", "uvicorn"):
-        optional_import(needed)
-    from pmlkit.cleaning.review import AnswerStore, open_review
-    from pmlkit.cleaning.review.server import check_port
+    with Watch("loading the libraries"):
+        for needed in ("starlette", "uvicorn"):
+            optional_import(needed)
+        from pmlkit.cleaning.review import AnswerStore, open_review
+        from pmlkit.cleaning.review.server import check_port
 
     settings = promise.settings
     if answers.exists() and answers.resolve() == source.file.resolve():
@@ -82,10 +83,11 @@ def review(
     check_port(host, port)
     table = load(source, keep_table=True)
     result = find_suspects(table, "auto", min_rows)
-    server = open_review(
-        result, answers, title=source.file.name, table=table if hasattr(table, "check_same_format") else None,
-        host=host, port=port, **settings,
-    )  # fmt: skip
+    with Watch("preparing the questions"):  # all answers of an earlier review are counted again
+        server = open_review(
+            result, answers, title=source.file.name, table=table if hasattr(table, "check_same_format") else None,
+            host=host, port=port, **settings,
+        )  # fmt: skip
     serve(server, answers, no_browser=no_browser)
 
 

@@ -59,6 +59,11 @@ def misuse(kind: type[Exception] = ValueError) -> Iterator[None]:
         raise Misuse(str(error)) from error
 
 
+def _loading() -> Watch:
+    """Show that libraries are being imported: on a busy machine it takes seconds."""
+    return Watch("loading the libraries")
+
+
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
     with misuse(), Watch(f"reading {path.name}"):
@@ -67,7 +72,8 @@ def _reading(path: Path) -> Iterator[None]:
 
 def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
-    import pmlkit
+    with _loading():
+        import pmlkit
 
     options = source.reading
     if like is not None:
@@ -91,8 +97,9 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
 
     `keep_table`: open tables of numbers as tables, too, so that they can be written again.
     """
-    from pmlkit.data import read
-    from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
+    with _loading():
+        from pmlkit.data import read
+        from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
 
     path = source.file
     with _reading(path):

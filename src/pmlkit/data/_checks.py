@@ -39,7 +39,8 @@ def _refuse_not_finite(X: Features) -> None:
     row, column = position_of(X, int(bad[0]))
     raise DataError(
         f"X holds {len(bad)} value(s) that are NaN or infinite, the first in row {row}, feature {column}. "
-        "Impute or remove them first, for example with sklearn.impute.SimpleImputer."
+        "Impute or remove them first, for example with sklearn.impute.SimpleImputer.",
+        row=row,
     )
 
 
@@ -75,7 +76,8 @@ def refuse_not_subset(truth: CSR, candidates: CSR) -> None:
         row, label = (int(i[0]) for i in outside.nonzero())
         raise DataError(
             f"Every true label must be a candidate, but {outside.nnz} cell(s) of truth are not in Y, "
-            f"the first in row {row}, label {label}."
+            f"the first in row {row}, label {label}.",
+            row=row,
         )
 
 

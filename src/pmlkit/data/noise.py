@@ -19,6 +19,7 @@ from sklearn.utils.extmath import randomized_svd
 from pmlkit._arrays import generator
 from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
+from pmlkit._words import check_choice
 
 logger = logging.getLogger(__name__)
 
@@ -109,10 +110,8 @@ def add_noise(
     [3, 3, 3]
     """
     T = as_indicator(truth, "truth")
-    if kind not in get_args(NoiseKind):
-        raise ValueError(f"kind must be one of {', '.join(get_args(NoiseKind))}, got {kind!r}.")
-    if rounding not in get_args(Rounding):
-        raise ValueError(f"rounding must be one of {', '.join(get_args(Rounding))}, got {rounding!r}.")
+    check_choice(kind, get_args(NoiseKind), "kind")
+    check_choice(rounding, get_args(Rounding), "rounding")
     if sum(amount is not None for amount in (ratio, avg_candidates, extra_labels)) != 1:
         raise ValueError(
             "Exactly one of ratio, avg_candidates and extra_labels says how many labels to add, "

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from pmlkit._arrays import generator
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray, RandomState
+from pmlkit._words import check_choice
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.noise import NoiseKind, add_noise
 
@@ -292,8 +293,7 @@ def load_digit_strips(
         raise ValueError(f"n must be a whole number of at least 5 strips, got {n!r}.")
     if isinstance(noise, int | float):
         noise, ratio = "confusable", float(noise)
-    if noise not in get_args(NoiseKind):
-        raise ValueError(f"noise must be one of {', '.join(get_args(NoiseKind))}, got {noise!r}.")
+    check_choice(noise, get_args(NoiseKind), "noise")
     rng = generator(random_state)
     scans, digits = load_digits(return_X_y=True)
     scans = (scans / 16).reshape(-1, _SIDE, _SIDE)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
-from pmlkit._typing import CSR, BoolArray, FloatArray
+from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 
 __all__ = ["THRESHOLDS", "LabelRule", "fit_threshold"]
 
@@ -146,22 +146,52 @@ def _expected_best_cut(
     measure: str, scores: FloatArray, Y: CSR, confidence: FloatArray, weight: FloatArray | None
 ) -> float:
     """Return the threshold with the best expected Hamming loss or micro-F1, confidences taken as probabilities."""
-    chance = np.zeros(scores.shape)
-    chance[row_of_cells(Y), Y.indices] = confidence
-    order = np.argsort(-scores, axis=None, kind="stable")
-    descending, true = scores.ravel()[order], chance.ravel()[order]
-    taken = np.ones(len(order)) if weight is None else np.repeat(weight, scores.shape[1])[order]
-    hits, given = np.cumsum(taken * true), np.cumsum(taken)
-    gain = 2.0 * hits - given if measure == "hamming" else 2.0 * hits / np.maximum(given + hits[-1], 1e-300)
-    # No threshold lies between equal scores.
-    possible = np.append(descending[1:] < descending[:-1], True)
-    best = int(np.argmax(np.where(possible, gain, -np.inf)))
+    values, size = scores.ravel(), scores.size
+    cell = row_of_cells(Y) * scores.shape[1] + Y.indices
+    of_cell = np.argsort(cell)
+    of_cell = of_cell[np.argsort(-values[cell[of_cell]], kind="stable")]
+    expected = float(np.cumsum(confidence[of_cell])[-1]) if len(cell) else 0.0
+    # Only the highest scores are sorted: where more than twice the expected labels are given, most of them are wrong.
+    n_top = size if weight is not None else min(size, int(2.0 * expected) + 2)
+    while True:
+        kept = _places_of_highest(values, n_top)
+        order = np.argsort(-values[kept], kind="stable")
+        descending, true = values[kept][order], _values_at(kept, cell, confidence)[order]
+        taken = np.ones(len(order)) if weight is None else np.repeat(weight, scores.shape[1])[kept[order]]
+        hits, given = np.cumsum(taken * true), np.cumsum(taken)
+        n_true = expected if weight is None else hits[-1]
+        gain = 2.0 * hits - given if measure == "hamming" else 2.0 * hits / np.maximum(given + n_true, 1e-300)
+        # No threshold lies between equal scores.
+        possible = np.append(descending[1:] < descending[:-1], True)
+        best = int(np.argmax(np.where(possible, gain, -np.inf)))
+        # The F1 of k labels is at most 2 expected / (k + expected).
+        needed = 2.0 * n_true / gain[best] - n_true if gain[best] > 0 else np.inf
+        if len(kept) == size or measure == "hamming" or needed < len(kept):
+            break
+        n_top = int(min(size, needed + 2.0))
     if gain[best] <= 0:
         return float(np.nextafter(descending[0], np.inf))
     if best + 1 == len(descending):
         return float(descending[best])
     middle = (descending[best] + descending[best + 1]) / 2
     return float(middle if middle > descending[best + 1] else descending[best])
+
+
+def _places_of_highest(values: FloatArray, n_highest: int) -> IntArray:
+    """Return where the highest values are, and those that are equal to the last of them, in ascending order."""
+    if n_highest >= values.size:
+        return np.arange(values.size)
+    last = np.partition(values, values.size - n_highest)[values.size - n_highest]
+    return np.flatnonzero(values >= last)
+
+
+def _values_at(places: IntArray, cell: IntArray, value: FloatArray) -> FloatArray:
+    """Return values at sorted places, zero where there is none of the cells."""
+    found = np.zeros(len(places))
+    where = np.minimum(np.searchsorted(places, cell), len(places) - 1)
+    is_there = places[where] == cell
+    found[where[is_there]] = value[is_there]
+    return found
 
 
 def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tuple[FloatArray, float]:

@@ -10,6 +10,7 @@ from scipy import sparse
 from pmlkit.data import read
 from pmlkit.data.files.arff_parser import quote, read_header, unquote
 from pmlkit.exceptions import DataError, PMLWarning
+from refused import refused
 
 DENSE = """\
 % a comment
@@ -150,20 +151,17 @@ def test_quote_and_unquote_are_inverse():
 
 def test_missing_values(save):
     text = toy(attributes=("a {0,1}", "x real", "c {p,q}"), rows=("1,?,q", "0,2,?", "1,4,q"))
-    with pytest.raises(DataError, match="2 values.*row 0, column 'x'") as caught:
+    with refused(option="missing", column="x", row=0, path="toy.arff"):
         read(save(text), labels=1, missing="error")
-    assert (caught.value.option, caught.value.column, caught.value.path) == ("missing", "x", "toy.arff")
     np.testing.assert_array_equal(read(save(text), labels=1).X, [[3, 1], [2, 1], [4, 1]])
     np.testing.assert_array_equal(read(save(text), labels=1, missing="zero").X, [[0, 1], [2, 0], [4, 1]])
     packed = toy(attributes=("a {0,1}", "x real"), rows=("{0 1,1 ?}", "{1 2}", "{}"))
-    with pytest.raises(DataError, match="1 value.*row 0") as caught:
+    with refused(option="missing", column="x", row=0):
         read(save(packed), labels=1, missing="error")
-    assert (caught.value.option, caught.value.column) == ("missing", "x")
     np.testing.assert_array_equal(read(save(packed), labels=1, missing="mean").X.toarray(), [[1], [2], [0]])
     np.testing.assert_array_equal(read(save(packed), labels=1, missing="zero").X.toarray(), [[0], [2], [0]])
-    with pytest.raises(DataError, match="missing in row 0") as caught:
+    with refused(column="a", row=0):
         read(save(toy(rows=("?,0,1",))), labels=1, missing="zero")
-    assert caught.value.column == "a"
     with pytest.raises(ValueError, match="'error', 'mean' or 'zero', got 'median'"):
         read(save(text), labels=1, missing="median")
 
@@ -261,9 +259,8 @@ def test_refuses(save, text, options, message):
 
 
 def test_a_label_of_the_xml_must_be_in_the_file(save):
-    with pytest.raises(DataError, match="2 labels") as caught:
+    with refused(option="labels", column="green"):
         read(save(toy(), xml=["a", "green", "black"]))
-    assert (caught.value.option, caught.value.column) == ("labels", "green")
 
 
 def test_a_name_for_a_feature_and_a_label_is_refused_on_writing(tmp_path):

@@ -12,6 +12,7 @@ from pmlkit import CandidateLogistic, persistence
 from pmlkit.data.files.labels import read_labels
 from pmlkit.exceptions import DataError
 from post_tables import make_posts, write_posts
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +140,8 @@ def test_separators_are_found_out_and_said(tmp_path, caplog):
     assert pmlkit.open_table(path, labels="tags").label_names == ("a", "b", "c")
     assert "',' in 67 % of its cells: labels are split there" in caplog.text
     path = save(tmp_path / "t.csv", "x;tags\n1;science fiction\n2;drama\n3;true crime\n")
-    with pytest.raises(DataError, match="' ' in 67 % of its cells") as caught:
+    with refused(option="sep", column="tags", path="t.csv"):
         pmlkit.open_table(path, labels="tags").Y  # noqa: B018
-    assert (caught.value.option, caught.value.column, caught.value.path) == ("sep", "tags", "t.csv")
     assert pmlkit.open_table(path, labels="tags", sep=";").Y.nnz == 3
 
 
@@ -158,7 +158,7 @@ def test_decimal_commas_are_numbers_unless_the_comma_separates(tmp_path):
 def test_commas_that_may_separate_thousands_are_not_taken_for_decimal_ones(tmp_path):
     path = save(tmp_path / "t.csv", 'price,kind,tags\n"1,500",p,a\n"2,250",p,a;b\n3,q,b\n')
     assert pmlkit.open_table(path, labels="tags").feature_columns.numbers == ()
-    with pytest.raises(DataError, match="'price' must hold numbers, but row 0 holds '1,500'"):
+    with refused(column="price", row=0):
         pmlkit.open_table(path, labels="tags", numbers="price").X  # noqa: B018
 
 
@@ -285,6 +285,5 @@ def test_a_table_without_labels_can_be_looked_at(posts_csv):
     table = pmlkit.open_table(posts_csv)
     assert table.columns == ["post_id", "body", "tags", "truth"]
     assert table.cells("post_id")[0] == "p0"
-    with pytest.raises(DataError, match="Is it 'tags'") as caught:
+    with refused(option="labels"):
         table.Y  # noqa: B018
-    assert caught.value.option == "labels"

@@ -12,6 +12,7 @@ import pytest
 from pmlkit.data import read, write
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.exceptions import DataError
+from refused import refused
 
 POSTS = (
     "key,length,tag_red,tag_blue,links,true_blue,true_red,body,note\n"
@@ -79,9 +80,9 @@ def test_sets(save):
     assert read(save("x,tags\n1,b|a\n"), labels="tags", sep="|").label_names == ("a", "b")
     assert read(save("x,tags\n1,3\n2,12\n"), labels="tags", sep=";").label_names == ("12", "3"), "numbers as tags"
     assert read(save("x,tags\n1,3\n2,1\n"), labels="tags").label_names == ("1", "3")
-    with pytest.raises(DataError, match="'right'.*'z' in row 1"):
+    with refused(column="right", row=1):
         read(save("x,tags,right\n1,a,a\n2,a,z\n"), labels="tags", truth="right")
-    with pytest.raises(DataError, match="names no label in any row"):
+    with refused("names no label", column="tags"):
         read(save("x,tags\n1,;\n"), labels="tags", sep=";")
 
 
@@ -109,20 +110,19 @@ def test_delimiters_and_encodings(save):
     assert read(save("a,x,y\n1,2,3\n".encode("utf-16")), labels="a", encoding="utf-16") == plain
     assert read(save(gzip.compress(b"a,x,y\n1,2,3\n"), "toy.csv.gz"), labels="a") == plain
     assert read(save("é,x\n1,2\n".encode("latin-1")), labels="é", encoding="latin-1").label_names == ("é",)
-    with pytest.raises(DataError, match="line 1.*utf-8.*0xe9") as caught:
+    with refused(option="encoding", line=1):
         read(save("é,x\n1,2\n".encode("latin-1")), labels="é")
-    assert (caught.value.option, caught.value.line) == ("encoding", 1)
     with pytest.raises(ValueError, match="encoding must be"):
         read(save("a,x\n1,2\n"), labels="a", encoding="klingon")
 
 
 def test_empty_cells(save):
     text = "a,x,y\n1,,3\n0,4,\n1,6,NA\n"
-    with pytest.raises(DataError, match="3 values.*row 0, column 'x'"):
+    with refused(option="missing", column="x", row=0):
         read(save(text), labels="a", missing="error")
     np.testing.assert_array_equal(read(save(text), labels="a").X, [[5, 3], [4, 3], [6, 3]])
     np.testing.assert_array_equal(read(save(text), labels="a", missing="zero").X, [[0, 3], [4, 0], [6, 0]])
-    with pytest.raises(DataError, match="column 'a' is empty in row 1"):
+    with refused(column="a", row=1):
         read(save("a,x\n1,2\n,2\n"), labels="a", missing="zero")
 
 
@@ -173,40 +173,40 @@ def test_parquet_types(save_frame):
     assert read(save_frame(lists), labels="tags").label_names == ("a", "b")
     coded = pa.table({"x": [1, 2], "tags": pa.array(["b;a", "c"]).dictionary_encode()})
     assert read(save_frame(coded), labels="tags").label_names == ("a", "b", "c")
-    with pytest.raises(DataError, match="'when'.*row 0.*'2020-01-01"):
+    with refused(column="when", row=0):
         read(save_frame(pa.table({"when": [datetime.date(2020, 1, 1)], "tag": [1]})), labels="tag")
-    with pytest.raises(DataError, match="1 value is missing"):
+    with refused(option="missing", column="x", row=1):
         read(save_frame(pa.table({"x": pa.array([1, None]), "tag": [1, 0]})), labels="tag", missing="error")
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("text", "options", "parts"),
     [
-        ("a,b\n1,2\n", {}, "which column holds the labels.*The columns are 'a', 'b'"),
-        ("a,b\n1,2\n", {"labels": "c"}, "there is no column 'c'. The columns are 'a', 'b'"),
-        ("a,b\n1,2\n", {"labels": []}, "no label column"),
-        ("a,b\n1,2\n", {"labels": "a", "id": "c"}, "no column 'c'"),
-        ("a,b\n1,2\n", {"labels": "a", "ignore": "z*"}, "there is no column 'z.'"),
-        ("a,b\n1,2\n", {"labels": ["a", "b"]}, "column 'b' holds '2' in row 0"),
-        ("a,b\n1,2\n0,x\n", {"labels": "a"}, "'b' must hold numbers, but row 1 holds 'x'.*ignore='b'"),
-        ("a,b,b\n1,2,3\n", {"labels": "a"}, "column 'b' occurs more than once"),
-        ("a,b\n1,2\n1\n", {"labels": "a"}, r"row 1 \(line 3\) has 1 cell,"),
-        ("a,b\n1,2\n1,2,3\n", {"labels": "a"}, r"row 1 \(line 3\) has 3 cells"),
-        ("a,b\n", {"labels": "a"}, "no rows"),
-        ("a,b\n1,inf\n", {"labels": "a"}, "NaN or infinite"),
-        ("a,t,x\n0,1,2\n", {"labels": "a", "truth": "t"}, "1 cell.s. of truth are not in Y"),
-        ("\n", {"labels": "a"}, "the file is empty"),
-        (bytes(range(256)), {"labels": "a"}, "toy.csv: "),
+        ("a,b\n1,2\n", {}, {"option": "labels"}),
+        ("a,b\n1,2\n", {"labels": "c"}, {"column": "c"}),
+        ("a,b\n1,2\n", {"labels": []}, {"says": "no label column"}),
+        ("a,b\n1,2\n", {"labels": "a", "id": "c"}, {"column": "c"}),
+        ("a,b\n1,2\n", {"labels": "a", "ignore": "z*"}, {"column": "z*"}),
+        ("a,b\n1,2\n", {"labels": ["a", "b"]}, {"column": "b", "row": 0}),
+        ("a,b\n1,2\n0,x\n", {"labels": "a"}, {"column": "b", "row": 1, "option": "ignore", "value": "'b'"}),
+        ("a,b,b\n1,2,3\n", {"labels": "a"}, {"column": "b"}),
+        ("a,b\n1,2\n1\n", {"labels": "a"}, {"row": 1, "line": 3}),
+        ("a,b\n1,2\n1,2,3\n", {"labels": "a"}, {"row": 1, "line": 3}),
+        ("a,b\n", {"labels": "a"}, {"says": "no rows"}),
+        ("a,b\n1,inf\n", {"labels": "a"}, {"row": 0, "says": "infinite"}),
+        ("a,t,x\n0,1,2\n", {"labels": "a", "truth": "t"}, {"row": 0, "says": "truth"}),
+        ("\n", {"labels": "a"}, {"says": "the file is empty"}),
+        (bytes(range(256)), {"labels": "a"}, {"option": "encoding", "line": 2}),
     ],
 )
-def test_refuses(save, text, options, message):
-    with pytest.raises(DataError, match=message):
+def test_refuses(save, text, options, parts):
+    with refused(path="toy.csv", **parts):
         read(save(text), **options)
 
 
 def test_refuses_double_columns_of_parquet(save_frame):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["a", "a"])
-    with pytest.raises(DataError, match="'a' occurs more than once"):
+    with refused(column="a"):
         read(save_frame(table), labels="a")
 
 

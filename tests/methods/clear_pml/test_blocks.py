@@ -109,7 +109,7 @@ def test_many_rows_are_sampled_in_the_same_way_by_any_layout(budget, monkeypatch
 
 
 def test_single_precision_designs_of_blocks(monkeypatch):
-    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._CELLS_IN_DOUBLE", 1)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._CELLS_IN_DOUBLE", 1)
     whole, cut = ClearPML().fit(STRIPS.X, STRIPS.Y), ClearPML().fit(blocks(STRIPS.X, STRIPS.Y))
     np.testing.assert_allclose(cut.label_confidence_.compute().data, whole.label_confidence_.data, atol=1e-3)
 
@@ -129,7 +129,7 @@ def test_predictions_of_blocks_are_lazy_and_the_same():
 
 
 def test_a_memory_map_is_fitted_block_by_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlkit.blocks.row_blocks._BLOCK_BYTES", 1_000_000)
+    monkeypatch.setattr("pmlkit.blocks.block_sources._BLOCK_BYTES", 1_000_000)
     np.save(tmp_path / "x.npy", STRIPS.X)
     model = ClearPML().fit(RowBlocks(np.load(tmp_path / "x.npy", mmap_mode="r"), STRIPS.Y))
     assert len(model.label_confidence_) > 1

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from landmark_ridge import LandmarkRidge, unit_rows
 from pmlkit import ClearPML
-from pmlkit.methods.clear_pml import estimator, landmarks
+from pmlkit.methods.clear_pml import landmarks, ridge_choice
 from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
 
@@ -74,7 +74,7 @@ def test_rows_without_labels_are_landmarks_too(monkeypatch):
     Y = (rng.uniform(size=(160, 4)) < 0.4).astype(int)
     Y[:60] = 0
     Y[60:, 0] = 1
-    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 60)
     model = ClearPML(empty_rows="negative").fit(X, Y)
     assert model.dual_coef_.shape == (160, 4)
     assert np.isfinite(model.decision_function(X)).all()
@@ -86,8 +86,8 @@ def test_few_rows_of_wide_text_are_all_landmarks_and_many_are_solved_by_columns(
     X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
     Y = (rng.uniform(size=(120, 4)) < 0.4).astype(int)
     Y[~Y.any(axis=1), 0] = 1
-    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
     assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
-    monkeypatch.setattr(estimator, "_ALL_ROWS", 119)
+    monkeypatch.setattr(ridge_choice, "_ALL_ROWS", 119)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (299, 4)  # one word is in no row

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit import ClearPML
-from pmlkit.methods.clear_pml import estimator
+from pmlkit.methods.clear_pml import ridge_choice
 from pmlkit.methods.clear_pml.block_ridge import RowSource, kernel_rows
 from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
 from pmlkit.methods.clear_pml.dual_search import search_in_dual
@@ -72,7 +72,7 @@ def test_few_rows_are_solved_as_landmarks_are(monkeypatch, repeated):
     Y = (truth | (rng.uniform(size=truth.shape) < 0.2)).astype(float)
     Y[~Y.any(axis=1), 0] = 1.0
     quick = ClearPML().fit(X, Y)
-    monkeypatch.setattr(estimator, "_MOSTLY_DIFFERENT", 2.0)
+    monkeypatch.setattr(ridge_choice, "_MOSTLY_DIFFERENT", 2.0)
     slow = ClearPML().fit(X, Y)
     assert quick.regularization_ == slow.regularization_
     assert len(quick.dual_coef_) == (len(X) if repeated < 60 else 100)

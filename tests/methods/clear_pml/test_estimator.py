@@ -117,8 +117,8 @@ def test_few_landmarks_are_nearly_as_good(strips):
 
 
 def test_memory_bounds_the_kernel_of_many_rows(strips, monkeypatch):
-    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._CELLS", 120 * 600)
-    monkeypatch.setattr("pmlkit.methods.clear_pml.estimator._CELLS_IN_DOUBLE", 1)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._CELLS", 120 * 600)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._CELLS_IN_DOUBLE", 1)
     model = ClearPML().fit(strips.X, strips.Y)
     assert model.dual_coef_.shape == (120, 10)
     assert cleaning_auc(strips.truth, strips.Y, model.label_confidence_) > 0.8

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pmlkit import ClearPML
 from pmlkit.blocks import LocalEngine, RowBlocks
-from pmlkit.methods.clear_pml import confidence_rounds, estimator, primal_ridge
+from pmlkit.methods.clear_pml import confidence_rounds, primal_ridge, ridge_choice
 from pmlkit.methods.clear_pml.block_ridge import all_scores
 from pmlkit.methods.clear_pml.cells import cells_of_block
 from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
@@ -133,8 +133,8 @@ def texts(n_rows=400, n_words=300, n_labels=6):
 
 @pytest.fixture
 def by_columns(monkeypatch):
-    monkeypatch.setattr(estimator, "_LANDMARKS", 60)
-    monkeypatch.setattr(estimator, "_ALL_ROWS", 10)
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 60)
+    monkeypatch.setattr(ridge_choice, "_ALL_ROWS", 10)
 
 
 def test_many_rows_of_wide_text_are_solved_by_their_most_frequent_words(by_columns, monkeypatch):
@@ -143,8 +143,8 @@ def test_many_rows_of_wide_text_are_solved_by_their_most_frequent_words(by_colum
     n_words = int((X[:300].sum(axis=0) > 0).sum())
     assert model.dual_coef_.shape == (n_words, 6)
     assert (model.decision_function(X[300:]).argmax(axis=1) == topic[300:]).mean() > 0.9
-    monkeypatch.setattr(estimator, "_FEWEST_COLUMNS", 50)
-    monkeypatch.setattr(estimator, "_MOST_COLUMNS", 50)
+    monkeypatch.setattr(ridge_choice, "_FEWEST_COLUMNS", 50)
+    monkeypatch.setattr(ridge_choice, "_MOST_COLUMNS", 50)
     few = ClearPML().fit(X[:300], Y[:300])
     counts = X[:300].count_nonzero(axis=0)
     assert counts[few._kernel.columns].min() >= np.delete(counts, few._kernel.columns).max()

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pmlkit._typing import FloatArray
-from pmlkit._words import FIVE, MetricInfo
-from pmlkit.bench.formatting import count, number
+from pmlkit._words import FIVE, MetricInfo, counted
+from pmlkit.bench.formatting import number
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, Experiments
 from pmlkit.bench.paper.figures import (
     ENOUGH_REPEATS,
@@ -142,7 +142,7 @@ def _share_of_tests(counts: TestCounts, results: Results) -> Claim:
     if not total:
         return Claim("section 4.2 (iii)", says, "not tested", f"{counts.rival} has too few results.")
     evidence = (
-        f"{count(wins, 'win')}, {count(ties, 'tie')}, {count(losses, 'loss')} in {total} tests "
+        f"{counted(wins, 'win')}, {counted(ties, 'tie')}, {counted(losses, 'loss')} in {total} tests "
         f"({100 * wins / total:.1f} % won); the better mean in {counts.better_means} of {counts.n_means}."
     )
     if results.n_repeats < ENOUGH_REPEATS:

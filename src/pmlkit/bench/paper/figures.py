@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pmlkit._typing import IntArray
-from pmlkit._words import FIVE, MetricInfo
-from pmlkit.bench.formatting import count
+from pmlkit._words import FIVE, MetricInfo, counted
 from pmlkit.bench.statistics import PairedTests
 from pmlkit.bench.summary import Results, collect, compare
 
@@ -114,7 +113,7 @@ def table_3_faults() -> tuple[str, ...]:
         n_counted = int(counts.loc[(metric, rival), _PLURAL[outcome]])
         if n_marked > n_counted:
             faults.append(
-                f"Table 2 marks {count(int(n_marked), outcome)} against {rival} by {metric.replace('_', ' ')}, "
+                f"Table 2 marks {counted(int(n_marked), outcome)} against {rival} by {metric.replace('_', ' ')}, "
                 f"table 3 counts {n_counted}."
             )
     return tuple(faults)

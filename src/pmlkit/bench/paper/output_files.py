@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from markupsafe import Markup
 
 from pmlkit._files import replacing
-from pmlkit._words import FIVE
-from pmlkit.bench.formatting import count, number
+from pmlkit._words import FIVE, counted
+from pmlkit.bench.formatting import number
 from pmlkit.bench.paper.claims import Ruling, VariantResults
 from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
 from pmlkit.bench.paper.figures import ENOUGH_REPEATS, LFC, RIVALS, Figure, contradictions, table_3_faults, tally
@@ -87,7 +87,7 @@ def verdict_text(found: "Reproduction") -> str:
         "# Does the paper hold?",
         "",
         "T. Yu, G. Yu, J. Wang and M. Guo, *Partial Multi-label Learning with Label and Feature Collaboration*, DASFAA "
-        f"2020, run again by `pmlkit reproduce`: {count(found.n_repeats, 'repeat')}, "
+        f"2020, run again by `pmlkit reproduce`: {counted(found.n_repeats, 'repeat')}, "
         f"{', '.join(found.experiments.names)}.",
         "",
         f"Of {len(held)} claims {_verb(held.count('holds'), 'hold')}, {_verb(held.count('holds in part'), 'hold')} in "
@@ -119,7 +119,7 @@ def _not_run(found: "Reproduction") -> list[str]:
     if found.experiments.missing:
         lines.append(f"- No data file: {', '.join(found.experiments.missing)}.")
     for one in found.failures:
-        repeats = count(len(one.repeats), "repeat")
+        repeats = counted(len(one.repeats), "repeat")
         lines.append(f"- {one.method} on {one.case.data}, {one.case.noise_name} ({repeats}): {_cell(one.reason)}.")
     for data, method, seconds in found.experiments.run_once(found.cells):
         lines.append(f"- {method} on {data} took {seconds:.0f} s, so it was run only once there.")

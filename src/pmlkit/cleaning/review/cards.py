@@ -30,6 +30,7 @@ PAGE = 60
 
 _N_SIMILAR = 3
 _N_LOOKED_AT = 60
+_N_LABEL_LINES = 5
 _N_FEATURES, _N_FEW_FEATURES = 24, 4
 _SIDE, _SMALL_SIDE = 1600, 400  # pixels of pictures from files
 _N_THUMBNAILS = 300
@@ -79,6 +80,13 @@ class Cards:
         step = max(len(self.texts) // _N_LOOKED_AT, 1)
         typical, long = np.quantile([len(self.texts[i]) for i in range(0, len(self.texts), step)], [0.5, 0.9])
         return "short-rows" if long <= _SHORT else "long-rows" if typical > _LONG else ""
+
+    @cached_property
+    def n_label_lines(self) -> int:
+        """How many labels the list of a row's labels has room for, the same for all rows so that nothing moves."""
+        n_labels = np.diff(self.result.Y.indptr)
+        usual = np.quantile(n_labels[n_labels > 0], 0.9) if n_labels.any() else 1
+        return int(np.clip(usual, 2, _N_LABEL_LINES))
 
     @cached_property
     def texts(self) -> Sequence[str] | None:

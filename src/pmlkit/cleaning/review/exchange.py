@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmlkit._files import check_target, replacing
-from pmlkit._words import did_you_mean
+from pmlkit._words import check_choice, excerpt
 from pmlkit.cleaning.audit import Answers
 from pmlkit.cleaning.audit.answers import fingerprint
 from pmlkit.cleaning.review.cards import Cards
@@ -86,8 +86,7 @@ def export_suspects(
     ...     n_tasks, json.loads(path.read_text())[0]["predictions"][0]["model_version"]
     (5, 'pmlkit')
     """
-    if to not in EXPORTS:
-        raise ValueError(f"to must be one of {', '.join(EXPORTS)}, got {to!r}.{did_you_mean(to, EXPORTS)}")
+    check_choice(to, EXPORTS, "to")
     target = check_target(path, force=force)
     if n_suspects is None:
         n_suspects = max(1000, int((result.doubt[result.order] > 0.5).sum()))
@@ -224,8 +223,7 @@ def import_answers(path: str | os.PathLike[str], source: str) -> Answers:
     """
     import pandas as pd
 
-    if source not in IMPORTS:
-        raise ValueError(f"source must be one of {', '.join(IMPORTS)}, got {source!r}.{did_you_mean(source, IMPORTS)}")
+    check_choice(source, IMPORTS, "source")
     if source == "csv":
         return Answers.read(path)
     name = Path(path).name
@@ -239,8 +237,16 @@ def import_answers(path: str | os.PathLike[str], source: str) -> Answers:
         raise DataError(f"{name} cannot be read: {error}.") from error
     try:
         lines = list((_from_label_studio if source == "label-studio" else _from_prodigy)(text))
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        raise DataError(f"{name} is not an export of {source} with tasks of pmlkit: {error!r}.") from error
+    except KeyError as error:
+        reason = f"a task has no {excerpt(str(error.args[0]))}"
+    except json.JSONDecodeError as error:
+        reason = f"it is not {'JSON' if source == 'label-studio' else 'JSON Lines'}, {error}"
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
+        reason = "its tasks are built in another way"
+    else:
+        reason = ""
+    if reason:
+        raise DataError(f"{name} is not an export of {source} with tasks of pmlkit: {reason}.")
     if not lines:
         raise DataError(f"{name} holds no answer: nothing was annotated, or it is not an export of {source}.")
     return Answers.from_frame(pd.DataFrame(lines), source=name)
@@ -268,7 +274,8 @@ def _from_prodigy(text: str) -> Iterator[dict[str, Any]]:
             task = json.loads(line)
             meta = task["meta"]
             yield {
-                "row": int(meta["row"]), "label": str(task["label"]), "answer": _PRODIGY_ANSWERS[task["answer"]],
+                "row": int(meta["row"]), "label": str(task["label"]),
+                "answer": _PRODIGY_ANSWERS.get(task["answer"], task["answer"]),
                 "who": str(task.get("_annotator_id", "")), "when": str(task.get("_timestamp", "")),
                 "table": str(meta.get("table", "")),
             }  # fmt: skip

@@ -95,7 +95,8 @@ class Review:
             for name, n in zip(self.result.label_names, count.tolist(), strict=True)
             if n
         ]
-        return {"labels": labels, "room": self.cards.room, **self.state(who, given)}
+        room = {"room": self.cards.room, "n_lines": self.cards.n_label_lines}
+        return {"labels": labels, **room, **self.state(who, given)}
 
     def state(self, who: str, given: Given) -> dict[str, Any]:
         """Return what is known and promised so far."""

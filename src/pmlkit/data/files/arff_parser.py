@@ -167,7 +167,10 @@ def read_label_xml(path: Path) -> list[str]:
     def start(tag: str, attributes: dict[str, str]) -> None:
         if tag.rpartition(":")[2] == "label":
             if "name" not in attributes:
-                raise DataError(f"{path.name} has a <label> without a name on line {parser.CurrentLineNumber}.")
+                raise DataError(
+                    f"{path.name} has a <label> without a name on line {parser.CurrentLineNumber}.",
+                    line=parser.CurrentLineNumber,
+                )
             names.append(attributes["name"])
 
     def refuse(*_: Any) -> None:

@@ -102,7 +102,9 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
         number = _BOOLEANS[value.strip().lower()] if are_booleans else as_number(value, decimal_comma=decimal_comma)
         if number is None:
             raise DataError(
-                f"column {name!r} must hold numbers, but row {start + row} holds {excerpt(str(value))}.", column=name
+                f"column {name!r} must hold numbers, but row {start + row} holds {excerpt(str(value))}.",
+                column=name,
+                row=start + row,
             )
         numbers[row] = number
     return numbers
@@ -274,6 +276,7 @@ def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nom
             value="'mean'",
             remedy=" (or 'zero') to fill them",
             column=names[column],
+            row=row,
         )
     logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
     values = values.copy()
@@ -305,7 +308,9 @@ def check_labels(table: Features, names: Sequence[str]) -> Features:
     row, label = position_of(table, int(strange[0]))
     value = values.flat[strange[0]]
     found = "is missing" if np.isnan(value) else f"has the value {value:g}"
-    raise DataError(f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label])
+    raise DataError(
+        f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label], row=row
+    )
 
 
 def number_texts(values: NDArray[Any]) -> list[str]:

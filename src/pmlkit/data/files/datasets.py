@@ -288,6 +288,7 @@ def _aligned_truth(true: LabelColumns, truth: Names, found: LabelColumns, labels
             raise DataError(
                 f"column {true.columns[0]!r} names {unknown[0]!r} in row {row}, which is not among the labels.",
                 column=true.columns[0],
+                row=row,
             )
         return Y
     if len(true.names) != len(found.names):

@@ -151,6 +151,7 @@ class DelimitedFile(TableFile):
                     f"row {start + k} (line {line}) has {counted(len(rows[k]), 'cell')}, but the header names "
                     f"{n_columns} columns. Quote cells that contain the delimiter.",
                     line=line,
+                    row=start + k,
                 )
             yield start, list(zip(*rows, strict=True))
 

@@ -248,7 +248,9 @@ class TableReader:
         for name in self.numbers:
             infinite = np.flatnonzero(np.isinf(data[name]))
             if len(infinite):
-                raise DataError(f"column {name!r} holds an infinite number in row {infinite[0]}.", column=name)
+                raise DataError(
+                    f"column {name!r} holds an infinite number in row {infinite[0]}.", column=name, row=int(infinite[0])
+                )
             absent = int(np.isnan(data[name]).sum())
             if fitting and absent == len(data[name]):
                 raise DataError(f"column {name!r} holds no number in any row.", column=name)
@@ -260,6 +262,7 @@ class TableReader:
                     value="'mean'",
                     remedy=" (or 'zero') to fill them",
                     column=name,
+                    row=row,
                 )
             if absent:
                 filling = "the mean" if self.missing == "mean" else "zero"

@@ -70,6 +70,15 @@ class LabelColumns:
         absent = tuple(str(name) for k, name in enumerate(names) if k not in set(target))
         return move_columns(self.Y, target, len(names) + len(unknown)), tuple(unknown), absent
 
+    def edits_to(self, wanted: CSR) -> Edits:
+        """Return the cells that change so that the table has other labels."""
+        if wanted.shape != self.Y.shape:
+            raise DataError(f"Y must have the shape {self.Y.shape} of the table's labels, got {wanted.shape}.")
+        here, there = (row_of_cells(m).astype(np.int64) * m.shape[1] + m.indices for m in (self.Y, wanted))
+        added = np.divmod(there[~np.isin(there, here, assume_unique=True)], self.Y.shape[1])
+        removed = ~np.isin(here, there, assume_unique=True)
+        return self.edits(removed, zip(*(part.tolist() for part in added), strict=True))
+
     def edits(self, removed: BoolArray, added: Iterable[tuple[int, int]] = ()) -> Edits:
         """Return the cells that change when some labels are removed and some, as rows and numbers, are added."""
         cells = zip(row_of_cells(self.Y)[removed].tolist(), self.Y.indices[removed].tolist(), strict=True)
@@ -216,7 +225,7 @@ def _flags(name: str, values: Sequence[Any]) -> Any:
     except TypeError:  # a list is no key, and None is no number
         row = next(row for row, value in enumerate(values) if isinstance(value, list | dict) or _flag(value) is None)
     found = "is empty" if values[row] in (None, "") else f"holds {excerpt(str(values[row]))}"
-    raise DataError(f"column {name!r} {found} in row {row}, but a label column must hold 0 or 1.", column=name)
+    raise DataError(f"column {name!r} {found} in row {row}, but a label column must hold 0 or 1.", column=name, row=row)
 
 
 def _switched(value: Any, is_on: bool) -> Any:
@@ -241,16 +250,18 @@ def _read_sets(column: str, cells: Mapping[str, Sequence[Any]], sep: str | None,
         try:
             parts = _split(list(key) if isinstance(key, tuple) else key, between)
         except ValueError as error:
-            found = f"{excerpt(str(key))} in row {int(np.argmax(cell_of == k))}"
-            message = f"column {column!r} holds {found}, but the other cells hold lists."
-            raise DataError(message, column=column) from error
+            row = int(np.argmax(cell_of == k))
+            message = f"column {column!r} holds {excerpt(str(key))} in row {row}, but the other cells hold lists."
+            raise DataError(message, column=column, row=row) from error
         sets.append([name for part in parts if (name := _name(part))])
     known = {label for labels in sets for label in labels}
     if not known:
         raise DataError(f"column {column!r} names no label in any row.", column=column)
     broken = next((label for label in sorted(known) if not is_text(label)), None)
     if broken is not None:
-        raise DataError(f"column {column!r} names the label {broken!r}, which is not text: correct it first.")
+        raise DataError(
+            f"column {column!r} names the label {broken!r}, which is not text: correct it first.", column=column
+        )
     merged = _merged(known, sets, np.bincount(cell_of)) if merge else {}
     names = sorted(known - merged.keys())
     position = {name: k for k, name in enumerate(names)}
@@ -281,7 +292,7 @@ def _refuse_nested(column: str, values: Sequence[Any]) -> None:
     for row, cell in enumerate(values):
         if isinstance(cell, dict) or (isinstance(cell, list) and any(isinstance(x, dict | list | tuple) for x in cell)):
             message = f"column {column!r} holds {excerpt(str(cell))} in row {row}: a label must be a text or number."
-            raise DataError(message, column=column)
+            raise DataError(message, column=column, row=row)
 
 
 def _separator(column: str, values: Sequence[Any], sep: str | None) -> str | None:

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from pmlkit._words import check_choice
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -193,8 +194,8 @@ def open_file(
     - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.registry.allowed_bytes`.
     - `notes`: log where the two differ.
     """
-    if format is not None and format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
+    if format is not None:
+        check_choice(format, FORMATS, "format")
     is_stdin = str(path) == STANDARD_INPUT
     path = Path("standard input" if is_stdin else path)
     if not is_stdin:

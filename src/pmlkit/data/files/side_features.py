@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted, excerpt, listing
+from pmlkit.data.files.base import TableFile
 from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
 from pmlkit.data.files.registry import allowed_bytes, check_size
@@ -22,6 +23,49 @@ from pmlkit.exceptions import DataError
 _SIDE = 48  # pixels of a picture that is kept to be looked at
 _FREE_PICTURE_BYTES = 80 * 2**20  # what a picture may take unasked: ten megapixels, or 200 times its file
 _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
+
+
+class SideFeatures:
+    """What a table has beside its columns: the pictures that a column names, a matrix of one's own, or neither.
+
+    `images`: a column and a folder, also as ``"column=folder"``. `kind`: "images", "embeddings" or "none".
+    """
+
+    def __init__(self, images: Any, embeddings: Any, max_bytes: float | None) -> None:
+        if images is not None and embeddings is not None:
+            raise ValueError("give images or embeddings, not both.")
+        if isinstance(images, str):
+            images = images.partition("=")[::2]
+        if images is not None and not all(map(str, images)):
+            raise ValueError("images takes a column and a folder, such as file=photos.")
+        self.column: str | None = images and images[0]
+        self._folder = images and images[1]
+        self.kind = "images" if images is not None else "none" if embeddings is None else "embeddings"
+        self._embeddings, self._max_bytes = embeddings, max_bytes
+        self._pictures: NDArray[np.uint8] | None = None
+
+    def _names(self, file: TableFile) -> Sequence[object]:
+        if self.column is None:
+            raise DataError("the table has no images.")
+        return file.cells([self.column])[self.column]
+
+    def pictures(self, file: TableFile) -> NDArray[np.uint8]:
+        """Return one small picture per row."""
+        if self._pictures is None:
+            self._pictures = read_images(self._folder, self._names(file), max_bytes=self._max_bytes)
+        return self._pictures
+
+    def picture(self, file: TableFile, row: int, side: int) -> tuple[bytes, str]:
+        """Return the picture of a row for a browser, see `read_picture`."""
+        return read_picture(self._folder, self._names(file)[row], row, side, max_bytes=self._max_bytes)
+
+    def matrix(self, file: TableFile) -> FloatArray | None:
+        """Return the features, one row per row of the table."""
+        if self.kind == "images":
+            return pixel_features(self.pictures(file))
+        if self.kind == "embeddings":
+            return read_embeddings(self._embeddings, file.n_rows, max_bytes=self._max_bytes)
+        return None
 
 
 def read_embeddings(
@@ -50,7 +94,9 @@ def read_embeddings(
         )
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
-        raise DataError(f"{name} holds NaN or infinity in {counted(len(bad), 'row')}, the first is row {bad[0]}.")
+        raise DataError(
+            f"{name} holds NaN or infinity in {counted(len(bad), 'row')}, the first is row {bad[0]}.", row=int(bad[0])
+        )
     return matrix
 
 
@@ -135,26 +181,29 @@ def _named_picture(folder: Path, name: object, row: int, max_bytes: float | None
     """Open the picture that a row names, which must be a file in the folder."""
     UnidentifiedImageError = optional_import("PIL").UnidentifiedImageError
     if name is None or not str(name).strip():
-        raise DataError(f"row {row} names no image.")
+        raise DataError(f"row {row} names no image.", row=row)
     try:
         path = (folder / str(name)).resolve(strict=True)
         if not path.is_relative_to(folder.resolve()):
             raise DataError(
                 f"row {row} names the image {excerpt(str(name))}, which leads out of {str(folder)!r}: give the "
-                "folder that holds all images, or copy it there."
+                "folder that holds all images, or copy it there.",
+                row=row,
             )
         if not path.is_file():
-            raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.")
+            raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not a file.", row=row)
         limit = allowed_bytes(path.stat().st_size, max_bytes, free=_FREE_PICTURE_BYTES)
         with _open_picture(path, str(name), limit) as picture:
             yield picture
     except DataError:
         raise
     except FileNotFoundError as error:
-        raise DataError(f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}.") from error
+        raise DataError(
+            f"row {row} names the image {excerpt(str(name))}, which is not in {str(folder)!r}.", row=row
+        ) from error
     # A ValueError is a name that no file can have.
     except (UnidentifiedImageError, OSError, ValueError, RuntimeError, SyntaxError) as error:
-        raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.") from error
+        raise DataError(f"the image {excerpt(str(name))} of row {row} cannot be read.", row=row) from error
 
 
 def _open_picture(path: Path, name: str, limit: int) -> Any:

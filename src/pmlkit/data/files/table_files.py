@@ -181,7 +181,7 @@ class TableFiles:
 
 
 def _opened(path: str | Path, options: Mapping[str, Any], like: Any) -> Any:
-    from pmlkit.data.files.table import open_table
+    from pmlkit.data.files.opening import open_table
 
     try:
         return open_table(Path(path), like=like, **options)

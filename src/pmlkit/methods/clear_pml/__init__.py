@@ -5,7 +5,8 @@ label becomes a candidate with probability :math:`\rho`, whatever the features s
 
 1. `feature_weighting` : two ways of weighting the features compete by leave-one-out error.
 2. `landmarks`, `loo_ridge`, `dual_ridge`, `dual_search` : kernel ridge regression of the candidates on a sample of
-   rows, or on all of them, with exact leave-one-out scores.
+   rows, or on all of them, with exact leave-one-out scores; `primal_ridge` and `word_ridge` on columns of texts.
+   `ridge_choice` decides which of them, and with which weighting and penalty.
 3. `score_calibration` : one logistic curve per label makes the scores probabilities.
 4. `posterior` : the noise rate, the weight of having a true label at all, and the probability that each candidate is
    true given its row's other candidates. `verified` corrects them by a reviewer's answers.

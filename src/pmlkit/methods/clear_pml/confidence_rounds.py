@@ -172,7 +172,7 @@ class Rounds:
             weights = engine.share(ridge.weights(model))
             scores = engine.map(
                 sample_scores, ridge.source, ridge.leverage, self.cells, target, self.first,
-                rows=self._shared_rows, weights=weights, step=self.step,
+                keep=self.step == 1, rows=self._shared_rows, weights=weights, step=self.step,
             )  # fmt: skip
         sampled, wanted = self._sample(scores, target)
         calibration = _likeliest([fit_calibration(sampled, wanted, power) for power in powers], sampled, wanted)
@@ -221,7 +221,7 @@ class Rounds:
 
     def first_evidence(self) -> tuple[Evidence, float]:
         """Return the evidence of the candidates themselves, and the noise floor."""
-        first = self.evidence(self.engine.map(candidate_values, self.cells))
+        first = self.evidence(self.engine.map(candidate_values, self.cells, keep=False))
         self.floor = noise_floor(first.probability, first.sample_target > 0)
         self.chance = self.over_scores(passes.chance_values, first, floor=self.floor)
         return first, self.floor
@@ -250,9 +250,10 @@ class Rounds:
         parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
         return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))  # type: ignore[return-value]
 
-    def confidence(self, chance: State, competition: float) -> State:
+    def confidence(self, chance: State, competition: float, *, keep: bool = True) -> State:
         """Return the confidences at some probabilities of being true."""
-        return self.engine.map(passes.confidence_values, self.cells, chance, noise=self.noise, competition=competition)
+        how = {"noise": self.noise, "competition": competition}
+        return self.engine.map(passes.confidence_values, self.cells, chance, keep=keep, **how)
 
     def estimate(self, mode: Literal["auto", "several", "single"]) -> Estimate:
         """Estimate confidences in one mode, or in both with weights by the evidence for them."""
@@ -273,7 +274,7 @@ class Rounds:
             return single if weight else several
         confidence = several.confidence | single.confidence
         mixed = self._mixed(confidence, weight)
-        target = self.engine.map(passes.target_values, self.cells, mixed)
+        target = self.engine.map(passes.target_values, self.cells, mixed, keep=False)
         return Estimate(confidence, weight, self.predictor(target))
 
     def _in_mode(self, mode: Mode) -> Estimate:
@@ -281,16 +282,16 @@ class Rounds:
         competition = self.noise.in_mode(mode)
         second = self.evidence(self.confidence(self.chance, competition))
         confidence = self.over_scores(passes.refined_values, second, noise=self.noise, competition=competition)
-        target = self.engine.map(passes.target_values, self.cells, confidence)
+        target = self.engine.map(passes.target_values, self.cells, confidence, keep=False)
         return Estimate({mode: confidence}, float(mode == "single"), self.predictor(target))
 
     def final(self, estimate: Estimate) -> Final:
         """Correct by label correlations, estimate the confidences once more, and average both estimates."""
         # Competition ranks candidates well but makes all confidences too small.
-        alone = float(self.engine.reduce(passes.total, self.confidence(self.chance, 0.0)))
+        alone = float(self.engine.reduce(passes.total, self.confidence(self.chance, 0.0, keep=False)))
         n_true = shrunk_count(alone, self.n_candidates)
-        scaled = {mode: self._scaled(mode, values, n_true) for mode, values in estimate.confidence.items()}
-        correlations = self._correlations(estimate, self._mixed(scaled, estimate.single_weight))
+        scaled = {mode: self._scaled(mode, values, n_true, keep=False) for mode, values in estimate.confidence.items()}
+        correlations = self._correlations(estimate, self._mixed(scaled, estimate.single_weight, keep=False))
         chance = self.over_scores(passes.corrected_values, estimate.evidence, correlations=correlations)
         offset = None
         if self.has_answers:
@@ -316,7 +317,7 @@ class Rounds:
 
     def _correlations(self, estimate: Estimate, before: State) -> LabelCorrelations | None:
         """Fit the label correlations to confidences of the sample."""
-        target = self.engine.map(passes.target_values, self.cells, before)
+        target = self.engine.map(passes.target_values, self.cells, before, keep=False)
         found = self.engine.reduce(passes.sample_values, self.cells, target, self.first, step=self.step)
         return correlations_of(estimate.evidence, _stacked(found).toarray())
 
@@ -336,15 +337,15 @@ class Rounds:
         )
         return float(n_open), rates.per_label
 
-    def _scaled(self, mode: Mode, values: State, n_true: float) -> State:
+    def _scaled(self, mode: Mode, values: State, n_true: float, *, keep: bool = True) -> State:
         if mode != "several":
             return values
-        return self.engine.map(passes.shifted, values, shift=rescaling_shift(self.engine, values, n_true))
+        return self.engine.map(passes.shifted, values, keep=keep, shift=rescaling_shift(self.engine, values, n_true))
 
-    def _mixed(self, of_mode: dict[Mode, State], weight: float) -> State:
+    def _mixed(self, of_mode: dict[Mode, State], weight: float, *, keep: bool = True) -> State:
         if len(of_mode) == 1:
             return next(iter(of_mode.values()))
-        return self.engine.map(passes.mixture, of_mode["several"], of_mode["single"], weight=weight)
+        return self.engine.map(passes.mixture, of_mode["several"], of_mode["single"], keep=keep, weight=weight)
 
 
 def rescaling_shift(engine: Engine, values: State, wanted: float) -> float:

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.clear_pml import cell_passes as passes
@@ -19,42 +19,29 @@ from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
 from pmlkit.methods.clear_pml.cells import Cells, cells_of_block
 from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_odds, correlations_of
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
 from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
 from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample
-from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
-from pmlkit.methods.clear_pml.landmarks import kernel_between
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
+from pmlkit.methods.clear_pml.ridge_choice import LANDMARKS, choose_ridge, solves_all_rows
 from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
     Survey,
-    candidate_table,
     chosen_rows,
     merge_surveys,
     survey_block,
     twin_labels,
     warn_of_twin_labels,
 )
-from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordRidge, word_ridge
+from pmlkit.methods.clear_pml.word_ridge import WordRidge
 from pmlkit.methods.progress import Progress
 
 __all__ = ["ClearPML"]
 
 logger = logging.getLogger(__name__)
 
-_ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made
-_LANDMARKS = 1000  # which cannot hold what rows with more features than that say
-_ALL_ROWS = 8_000  # of wide text up to which all are landmarks; beyond, it is solved by columns:
-_FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
-_CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
-_CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
-_MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
-_ROWS_IN_DOUBLE = 2_000
-_CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
-_CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
 
 class ClearPML(BasePML):
@@ -217,7 +204,7 @@ class ClearPML(BasePML):
         if many:
             self._check_for_many_labels(n_labels, verified)
         cells = engine.map(cells_of_block, rows.Y, *_answers_in_blocks(verified, rows))
-        size = max(_LANDMARKS, EMPTY_ROWS_SAMPLE, 0 if self.n_landmarks == "auto" else self.n_landmarks)
+        size = max(LANDMARKS, EMPTY_ROWS_SAMPLE, 0 if self.n_landmarks == "auto" else self.n_landmarks)
         survey = Survey.of(
             engine.reduce(survey_block, rows.X, rows.Y, cells, rows.first_rows, combine=merge_surveys, size=size)
         )
@@ -227,13 +214,15 @@ class ClearPML(BasePML):
         empty_rows = self._decide_empty_rows(rows, cells, survey)
         self.empty_rows_ = empty_rows and empty_rows.meaning
         self.empty_rows_reason_ = empty_rows and empty_rows.reason
-        exact = self._is_wide_text(survey.moments) and rows.n_rows <= _ALL_ROWS and not many
+        exact = solves_all_rows(survey, rows, self.n_landmarks)
         if exact and len(rows.sizes) > 1:
             return self._fit_whole(rows, progress, verified)
         engine.begin(self._fit_key(rows, survey))
         used = engine.map(_used_rows, rows.X, cells, keep=False)
         first = engine.of(np.cumsum([0, *survey.n_used[:-1]]).tolist())
-        ridge = self._choose_features(rows, used, cells, survey, exact=exact)
+        chosen = choose_ridge(rows, used, cells, survey, n_landmarks=self.n_landmarks, exact=exact)
+        ridge, self._kernel, self._weighting = chosen.ridge, chosen.kernel, chosen.weighting
+        self.weighting_, self.regularization_ = chosen.weighting.weighting, chosen.penalty
         counts: dict[str, Any] = {"n_rows": sum(survey.n_used), "n_labels": n_labels}
         counts["n_candidates"] = survey.n_candidates
         rounds: Rounds
@@ -370,86 +359,6 @@ class ClearPML(BasePML):
         logger.info("Rows without candidates are taken for %s: %s.", decision.meaning, decision.reason)
         return decision
 
-    def _choose_features(
-        self, rows: RowBlocks, used: State, cells: State, survey: Survey, *, exact: bool
-    ) -> BlockRidge | DualRidge | PrimalRidge | WordRidge:
-        weightings = possible_weightings(survey.moments)
-        linear = weightings[0] != "standard"
-        trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
-        trial_X = rows.take_rows(rows.X, trial)
-        table = rows.engine.map(candidate_table, cells, keep=False)
-        targets = rows.take_rows(table, trial).toarray()
-        few = np.arange(0, len(trial), -(-len(trial) // _ROWS_TO_COMPARE))
-        trials = []
-        for kind in weightings:
-            weighting = fit_weighting(survey.moments, kind)
-            _, values = kernel_between(weighting.transform(trial_X[few]), linear=linear)
-            trials.append((weighting, *search_in_dual(values, targets[few])))
-        logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
-        self._weighting, small_ridge, _ = min(trials, key=lambda found: found[-1])
-        regularization = small_ridge.regularization
-        self.weighting_ = self._weighting.weighting
-        n_used = sum(survey.n_used)
-        many = rows.n_labels > MANY_LABELS
-        if many and self._is_wide_text(survey.moments):
-            self.regularization_ = PENALTY
-            return word_ridge(rows.engine, used, cells, self._weighting, n_cells=survey.moments.n_nonzero)
-        if not exact and self._is_wide_text(survey.moments):
-            self._kernel = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
-            ridge, self.regularization_ = primal_ridge(
-                rows.engine, used, cells, self._weighting, self._kernel,
-                n_rows=n_used, n_cells=survey.moments.n_nonzero, trial=(trial_X, targets), start=regularization,
-            )  # fmt: skip
-            return ridge
-        n_landmarks = _LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
-        n_landmarks = min(n_landmarks, max(100, _CELLS // n_used))
-        chosen = chosen_rows(survey.everywhere, n_landmarks)
-        landmarks = self._weighting.transform(rows.take_rows(rows.X, chosen))
-        self._kernel, own = kernel_between(landmarks, linear=linear)
-        # All different rows are landmarks already, and all rows would span the same functions.
-        complete = n_used == rows.n_rows <= n_landmarks
-        if complete and not many and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
-            if len(chosen) < n_used:
-                self._kernel = replace(self._kernel, landmarks=self._weighting.transform(rows.X.compute()))
-                own = self._kernel(self._kernel.landmarks)
-            (everything,) = table
-            small_ridge, _ = search_in_dual(own, everything.toarray(), trial, start=regularization)
-            self.regularization_ = small_ridge.regularization
-            return small_ridge
-        exact = exact and landmarks.shape[0] < n_used and not complete
-        ridge, self.regularization_ = block_ridge(
-            rows.engine,
-            used,
-            cells,
-            self._weighting,
-            self._kernel,
-            n_rows=n_used,
-            n_labels=rows.n_labels,
-            dtype=np.float32 if n_used * landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
-            own=own,
-            places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
-            trial=(self._rows_of_trial(own, chosen, trial, trial_X), targets),
-            start=regularization,
-            solve=not exact,
-        )
-        if not exact:
-            assert isinstance(ridge, BlockRidge)
-            return ridge
-        self._kernel = replace(self._kernel, landmarks=self._weighting.transform(used.compute()))
-        precision = np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64
-        return dual_ridge(self._kernel, self.regularization_, dtype=precision)
-
-    def _rows_of_trial(self, own: FloatArray, chosen: IntArray, trial: IntArray, trial_X: Features) -> FloatArray:
-        """Return the kernel between some rows and the landmarks; known where these are landmarks."""
-        place = np.searchsorted(chosen, trial)
-        if (place < len(chosen)).all() and (chosen[place] == trial).all():
-            return np.asarray(own[place])
-        return np.asarray(self._kernel(self._weighting.transform(trial_X)))
-
-    def _is_wide_text(self, moments: FeatureMoments) -> bool:
-        is_wide = len(moments.n_with) >= _LANDMARKS and possible_weightings(moments)[0] != "standard"
-        return self.n_landmarks == "auto" and is_wide
-
     def _log_odds(self, raw: FloatArray) -> FloatArray:
         assert self._correlations is not None
         return self._correlations.adjust(as_log_odds(self._calibration.probabilities(raw)))
@@ -469,14 +378,6 @@ def _answers_in_blocks(verified: Any, rows: RowBlocks) -> list[State]:
         raise ValueError(f"verified must have the shape of y, {shape}, got {np.shape(verified)}.")
     table = sparse.csr_array(verified) if sparse.issparse(verified) else np.asarray(verified)
     return [rows.engine.of([table[a:b] for a, b in pairwise(np.cumsum([0, *rows.sizes]).tolist())])]
-
-
-def _frequent_columns(moments: FeatureMoments, n_labels: int) -> IntArray:
-    """Return the columns in most rows first: as many as can be solved in the time of linear models of all labels."""
-    n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
-    affordable = int(float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0))
-    order = np.argsort(-moments.n_with, kind="stable")[: max(_FEWEST_COLUMNS, min(affordable, _MOST_COLUMNS))]
-    return np.asarray(order[moments.n_with[order] > 0])
 
 
 def _used_rows(X: Features, cells: Cells) -> Features:

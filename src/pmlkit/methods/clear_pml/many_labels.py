@@ -27,7 +27,7 @@ _DENSE_CELLS = 100_000_000  # held-out scores, beyond which only the candidates'
 _BEST = 10  # of a row
 _CURVE_CELLS = 2_000_000
 _LOW_SHARE = 0.3
-_MAX_STEPS = 50
+_MAX_STEPS, _MAX_FLOOR_STEPS = 50, 1_000
 
 
 @dataclass(frozen=True)
@@ -115,19 +115,27 @@ def fit_shared_curve(scores: FloatArray, target: CSR, spread: FloatArray, freque
 
 
 def frequency_floor(scores: FloatArray, candidates: CSR, frequency: FloatArray) -> FloatArray:
-    """Return the probability of each label that it is a candidate where it is false: a share of its frequency.
+    """Return the probability of each label that it is a candidate where it is false: ``a + b * frequency``.
 
-    The share is the rate of candidates among the rows that score lowest for a label, relative to its rate in all rows,
-    the same for all labels.
+    Both numbers are the most likely ones for the candidates among the rows that score lowest for a label.
     """
-    n_rows = len(scores)
+    n_rows, n_labels = scores.shape
     n_low = max(1, int(_LOW_SHARE * n_rows))
     highest = np.partition(scores, n_low - 1, axis=0)[n_low - 1]
     row = np.repeat(np.arange(n_rows), np.diff(candidates.indptr))
     is_low = scores[row, candidates.indices] <= highest[candidates.indices]
-    expected = ((scores <= highest).sum(axis=0) * frequency).sum()
-    share = float(np.clip(is_low.sum() / max(expected, 1e-300), 0.01, 1.0))
-    return np.asarray(np.clip(share * frequency, 1e-9, 0.9))
+    found = np.bincount(candidates.indices[is_low], minlength=n_labels)
+    rows = (scores <= highest).sum(axis=0)
+    often = rows * frequency
+    same = share = max(float(found.sum()), 0.01 * float(often.sum())) / float(rows.sum() + often.sum())
+    for _ in range(_MAX_FLOOR_STEPS):  # of expectation maximisation: each candidate belongs to one of the two parts
+        ratio = found / np.maximum(same * rows + share * often, 1e-300)
+        before = share
+        same, share = same * float(ratio @ rows) / float(rows.sum()), share * float(ratio @ often) / float(often.sum())
+        if abs(share - before) < 1e-6:
+            break
+    least = 0.01 * frequency
+    return np.asarray(np.clip(np.clip(same + share * frequency, least, frequency), 1e-9, 0.9))
 
 
 class ManyLabelRounds(Rounds):
@@ -157,7 +165,7 @@ class ManyLabelRounds(Rounds):
 
     def first_evidence(self) -> tuple[Evidence, Any]:
         """Return the evidence of the candidates themselves, and the mean noise floor of the labels."""
-        first = self.evidence(self.engine.map(candidate_values, self.cells))
+        first = self.evidence(self.engine.map(candidate_values, self.cells, keep=False))
         candidates: Any = first.sample_target
         floor: Any = frequency_floor(first.scores, candidates, self.frequency)
         self.floor = floor

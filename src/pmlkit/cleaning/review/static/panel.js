@@ -26,7 +26,7 @@ export function showState(state) {
     ["Found wrong", [count(state.found_wrong)]],
     ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
     ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
-    ["Agreement", [state.agreement === null ? "–" : percent(state.agreement), make("small", {}, " when asked twice")]],
+    ["Agreement", [make("span", {}, state.agreement === null ? "–" : percent(state.agreement)), make("small", {}, " when asked twice")]],
   ];
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, ...value)]));
   const promised = certificate ? `${plural(certificate.n_removed, "label")} may go` : "nothing promised yet";

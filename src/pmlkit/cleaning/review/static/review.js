@@ -60,8 +60,9 @@ async function start() {
   $("filters").addEventListener("reset", () => later(nextCard));
   wireLists(later);
 
-  const { labels, room, state } = await ask("/api/start");
+  const { labels, room, n_lines, state } = await ask("/api/start");
   if (room) document.body.classList.add(room);
+  document.body.style.setProperty("--label-lines", n_lines);
   showState(state);
   $("card").classList.toggle("long-labels", labels.some(({ label }) => label.length > 40));
   for (const select of [$("filter-label"), $("label-choice")]) {

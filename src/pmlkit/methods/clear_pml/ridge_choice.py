@@ -1,0 +1,183 @@
+"""Which regression a fit uses: weighting of the features, kernel, penalty, and how it is solved."""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit.blocks import RowBlocks, State
+from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
+from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
+from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.feature_weighting import (
+    FeatureMoments,
+    FeatureWeighting,
+    fit_weighting,
+    possible_weightings,
+)
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.many_labels import MANY_LABELS
+from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
+from pmlkit.methods.clear_pml.survey import Survey, candidate_table, chosen_rows
+from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordRidge, word_ridge
+
+__all__ = ["LANDMARKS", "RidgeChoice", "choose_ridge", "solves_all_rows"]
+
+logger = logging.getLogger(__name__)
+
+LANDMARKS = 1000
+"""How many there are by default; they cannot hold what rows with more features than that say."""
+
+_ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
+_ALL_ROWS = 8_000  # of wide text up to which all are landmarks; beyond, it is solved by columns:
+_FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
+_CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
+_CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
+_MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
+_ROWS_IN_DOUBLE = 2_000
+_CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
+_CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
+
+
+@dataclass(frozen=True)
+class RidgeChoice:
+    """A regression for the rows with cells.
+
+    Attributes
+    ----------
+    weighting : FeatureWeighting
+    kernel : LandmarkKernel, LinearKernel or None
+        None where the regression on words has its own.
+    ridge : BlockRidge, DualRidge, PrimalRidge or WordRidge
+    penalty : float
+    """
+
+    weighting: FeatureWeighting
+    kernel: LandmarkKernel | LinearKernel | None
+    ridge: BlockRidge | DualRidge | PrimalRidge | WordRidge
+    penalty: float
+
+
+def solves_all_rows(survey: Survey, rows: RowBlocks, n_landmarks: int | Literal["auto"]) -> bool:
+    """Tell whether all rows of wide text are landmarks, solved in one place."""
+    few = rows.n_rows <= _ALL_ROWS and rows.n_labels <= MANY_LABELS
+    return few and _is_wide_text(survey.moments, n_landmarks)
+
+
+def choose_ridge(
+    rows: RowBlocks,
+    used: State,
+    cells: State,
+    survey: Survey,
+    *,
+    n_landmarks: int | Literal["auto"],
+    exact: bool,
+) -> RidgeChoice:
+    """Choose weighting and penalty by leave-one-out errors, and solve the regression.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+    used, cells : State
+        Features of the rows with cells, and `Cells`.
+    survey : Survey
+    n_landmarks : int or "auto"
+    exact : bool
+        Whether all rows are landmarks, see `solves_all_rows`.
+    """
+    trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
+    trial_X = rows.take_rows(rows.X, trial)
+    table = rows.engine.map(candidate_table, cells, keep=False)
+    targets = rows.take_rows(table, trial).toarray()
+    weighting, start = _choose_weighting(survey.moments, trial_X, targets)
+    n_used, many = sum(survey.n_used), rows.n_labels > MANY_LABELS
+    is_wide_text = _is_wide_text(survey.moments, n_landmarks)
+    if many and is_wide_text:
+        words = word_ridge(rows.engine, used, cells, weighting, n_cells=survey.moments.n_nonzero)
+        return RidgeChoice(weighting, None, words, PENALTY)
+    if not exact and is_wide_text:
+        columns = LinearKernel(_frequent_columns(survey.moments, rows.n_labels))
+        by_columns, penalty = primal_ridge(
+            rows.engine, used, cells, weighting, columns,
+            n_rows=n_used, n_cells=survey.moments.n_nonzero, trial=(trial_X, targets), start=start,
+        )  # fmt: skip
+        return RidgeChoice(weighting, columns, by_columns, penalty)
+    most = min(LANDMARKS if n_landmarks == "auto" else n_landmarks, max(100, _CELLS // n_used))
+    chosen = chosen_rows(survey.everywhere, most)
+    linear = possible_weightings(survey.moments)[0] != "standard"
+    kernel, own = kernel_between(weighting.transform(rows.take_rows(rows.X, chosen)), linear=linear)
+    # All different rows are landmarks already, and all rows would span the same functions.
+    complete = n_used == rows.n_rows <= most
+    if complete and not many and len(rows.sizes) == 1 and len(chosen) > _MOSTLY_DIFFERENT * n_used:
+        if len(chosen) < n_used:
+            kernel = replace(kernel, landmarks=weighting.transform(rows.X.compute()))
+            own = kernel(kernel.landmarks)
+        (everything,) = table
+        dual, _ = search_in_dual(own, everything.toarray(), trial, start=start)
+        return RidgeChoice(weighting, kernel, dual, dual.regularization)
+    exact = exact and kernel.landmarks.shape[0] < n_used and not complete
+    ridge, penalty = block_ridge(
+        rows.engine,
+        used,
+        cells,
+        weighting,
+        kernel,
+        n_rows=n_used,
+        n_labels=rows.n_labels,
+        dtype=np.float32 if n_used * kernel.landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
+        own=own,
+        places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
+        trial=(_rows_of_trial(weighting, kernel, own, chosen, trial, trial_X), targets),
+        start=start,
+        solve=not exact,
+    )
+    if exact:
+        kernel = replace(kernel, landmarks=weighting.transform(used.compute()))
+        ridge = dual_ridge(kernel, penalty, dtype=np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64)
+    return RidgeChoice(weighting, kernel, ridge, penalty)
+
+
+def _choose_weighting(
+    moments: FeatureMoments, trial_X: Features, targets: FloatArray
+) -> tuple[FeatureWeighting, float]:
+    """Return the weighting with the smallest leave-one-out error of a few rows, and its penalty."""
+    weightings = possible_weightings(moments)
+    few = np.arange(0, len(targets), -(-len(targets) // _ROWS_TO_COMPARE))
+    trials: list[tuple[FeatureWeighting, Any, float]] = []
+    for kind in weightings:
+        weighting = fit_weighting(moments, kind)
+        _, values = kernel_between(weighting.transform(trial_X[few]), linear=weightings[0] != "standard")
+        trials.append((weighting, *search_in_dual(values, targets[few])))
+    logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
+    weighting, ridge, _ = min(trials, key=lambda found: found[-1])
+    return weighting, ridge.regularization
+
+
+def _rows_of_trial(
+    weighting: FeatureWeighting,
+    kernel: LandmarkKernel,
+    own: FloatArray,
+    chosen: IntArray,
+    trial: IntArray,
+    trial_X: Features,
+) -> FloatArray:
+    """Return the kernel between some rows and the landmarks; known where these are landmarks."""
+    place = np.searchsorted(chosen, trial)
+    if (place < len(chosen)).all() and (chosen[place] == trial).all():
+        return np.asarray(own[place])
+    return np.asarray(kernel(weighting.transform(trial_X)))
+
+
+def _is_wide_text(moments: FeatureMoments, n_landmarks: int | Literal["auto"]) -> bool:
+    is_wide = len(moments.n_with) >= LANDMARKS and possible_weightings(moments)[0] != "standard"
+    return n_landmarks == "auto" and is_wide
+
+
+def _frequent_columns(moments: FeatureMoments, n_labels: int) -> IntArray:
+    """Return the columns in most rows first: as many as can be solved in the time of linear models of all labels."""
+    n_products = (moments.n_nonzero + _CELLS_PER_ROW * moments.n_rows) * n_labels
+    affordable = int(float(_CUBE_PER_CELL * n_products) ** (1.0 / 3.0))
+    order = np.argsort(-moments.n_with, kind="stable")[: max(_FEWEST_COLUMNS, min(affordable, _MOST_COLUMNS))]
+    return np.asarray(order[moments.n_with[order] > 0])
