@@ -78,6 +78,14 @@ def printable(text: object) -> str:
     return " ".join(words.split())
 
 
+_STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(value: Any) -> Any:
+    """Return a text for a page without control characters and without those that reorder what follows them."""
+    return type(value)(_STEERING.sub("", value)) if isinstance(value, str) and _STEERING.search(value) else value
+
+
 _LEFT = ' style="text-align: left; vertical-align: top; white-space: nowrap"'
 _TEXT = ' style="text-align: left"'
 
@@ -102,7 +110,7 @@ def _table(caption: str, head: str, body: str) -> str:
 
 
 def _cell(tag: str, text: str, style: str = _TEXT) -> str:
-    return f"<{tag}{style}>{html.escape(text)}</{tag}>"
+    return f"<{tag}{style}>{html.escape(harmless(text))}</{tag}>"
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

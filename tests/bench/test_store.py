@@ -252,6 +252,13 @@ def test_a_store_in_a_folder_that_cannot_be_written_to_can_be_read(path, fast_pl
         path.parent.chmod(0o700)
 
 
+def test_reading_leaves_nothing_beside_the_store_and_changes_nothing(path, fast_plan):
+    run(fast_plan("Fast", repeats=1), path)
+    before = {entry.name: entry.read_bytes() for entry in path.parent.iterdir()}
+    assert len(load_cells(path)) == 1
+    assert {entry.name: entry.read_bytes() for entry in path.parent.iterdir()} == before
+
+
 def test_a_store_is_read_while_it_is_written(path, fast_plan):
     cells = expand(fast_plan("Fast"))
     with Store(path) as store:

@@ -263,7 +263,7 @@ def test_what_rows_without_labels_are_can_be_said(run, tmp_path):
     arguments = ("clean", table, "--labels", "tags", "--dry-run", "--json", "--empty-rows")
     facts = json.loads(run(*arguments, "negative").stdout)
     assert facts["method"].endswith("rows without labels taken for negative: as given")
-    assert "must be auto, unlabelled or negative" in run(*arguments, "drop").output
+    assert "must be one of auto, unlabelled, negative, got 'drop'" in run(*arguments, "drop").output
 
 
 def test_all_suspects_by_the_names_of_their_rows(run, posts_csv, tmp_path):

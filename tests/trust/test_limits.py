@@ -148,3 +148,15 @@ def test_a_matrix_that_unpacks_to_more_than_its_shape(tmp_path):
     )
     with pytest.raises(DataError, match="more memory than its shape says"):
         read(path)
+
+
+def test_many_small_bombs_are_no_less_than_one(tmp_path):
+    bomb = gzip.compress(b"body,tags\n" + b"word,a\n" * 200_000, mtime=0)  # 14 MB; a thirtieth of 256 MiB is 9 MB
+    for k in range(30):
+        _write(tmp_path / f"{k}.csv.gz", bomb)
+    columns = {"labels": "tags", "text": "body"}
+    pmlkit.open_table(tmp_path / "0.csv.gz", **columns)
+    with pytest.raises(DataError) as caught:
+        pmlkit.open_table(f"{tmp_path}/*.csv.gz", **columns)
+    assert caught.value.option == "max_bytes"
+    assert pmlkit.open_table(f"{tmp_path}/*.csv.gz", max_bytes=2**28, **columns).columns == ["body", "tags"]

@@ -57,6 +57,46 @@ def prepared(tmp_path_factory):
     return folder
 
 
+TERMINATED = """
+import os, signal, sys
+when = []
+def hook(event, arguments):
+    if event in ("open", "sqlite3.connect") and not when and {name!r} in str(arguments[0]):
+        when.append(event)
+        os.kill(os.getpid(), signal.SIGTERM)
+sys.addaudithook(hook)
+from pmlkit.cli import main
+main()
+"""
+READS = {
+    "noise": "small.csv",
+    "import-answers": "given.csv",
+    "apply": "review.sqlite",
+    "bench": "small.csv",
+    "report": "done.sqlite",
+    "reproduce": "results.sqlite",
+}
+READING = {
+    "info": ["info", *POSTS],
+    "evaluate": ["evaluate", "model.skops", "posts.csv", "--option", "truth=truth"],
+    "audit": ["audit", *POSTS, "--answers", "out.csv", "--who", "ann"],
+}
+
+
+@pytest.mark.parametrize("command", [*WRITING, *READING])
+def test_a_command_that_is_terminated_while_it_reads_writes_nothing(prepared, tmp_path, command):
+    for path in prepared.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    code = TERMINATED.format(name=READS.get(command, "posts.csv"))
+    done = forked.run((WRITING | READING)[command], cwd=tmp_path, capture_output=True, text=True, code=code)
+    assert done.returncode == 143, done.stderr
+    assert done.stderr.splitlines()[-1] == "stopped: terminated by a signal."
+    assert "Traceback" not in done.stderr
+    left = {path.name for path in tmp_path.iterdir()} - {path.name for path in prepared.iterdir()}
+    assert left <= ({"out"} if command == "reproduce" else set())  # its folder
+    assert not list(tmp_path.rglob("*.part"))
+
+
 AS_NOBODY = """
 import os
 if os.geteuid() == 0:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from pmlkit._words import counted
+from pmlkit._words import counted, printable
 from pmlkit.bench.statistics import Friedman
 from pmlkit.bench.summary import MetricSummary, Summary
 
@@ -203,7 +203,7 @@ def latex_tables(summary: Summary) -> str:
         f"% Best in bold. Against {summary.reference} by a paired t-test at {100 * (1 - summary.level):g} %: "
         "\\bullet significantly worse, \\circ significantly better.",
     ]
-    parts = ["\n".join(" ".join(line.split()) for line in head)]
+    parts = ["\n".join(map(printable, head))]
     parts += [_result_table(summary, one) for one in summary.metrics]
     parts.append(_rank_table(summary))
     if len(summary.methods) > 1:
@@ -213,7 +213,7 @@ def latex_tables(summary: Summary) -> str:
 
 def latex_text(text: str) -> str:
     r"""Escape a text for LaTeX."""
-    return re.sub(r'[\\{}$&#%_~^<>|"–−]', lambda found: _LATEX_SIGNS[found[0]], text)
+    return re.sub(r'[\\{}$&#%_~^<>|"–−]', lambda found: _LATEX_SIGNS[found[0]], printable(text))
 
 
 def _result_table(summary: Summary, one: MetricSummary) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from pmlkit import __version__
 from pmlkit._files import check_target, replacing
-from pmlkit._words import MetricInfo, did_you_mean
+from pmlkit._words import MetricInfo, did_you_mean, harmless
 from pmlkit.bench.formatting import FILTERS, latex_tables, sentences
 from pmlkit.bench.plots import Series, critical_difference_diagram, line_chart, scatter_chart, swatch
 from pmlkit.bench.store_reader import load_cells, load_plan_facts
@@ -154,6 +154,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pmlkit.bench"),
         autoescape=True,
+        finalize=harmless,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

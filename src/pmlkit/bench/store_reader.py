@@ -240,11 +240,13 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 def _open_to_read(file: Path) -> sqlite3.Connection:
     address = file.resolve().as_uri()
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:
-        # The folder is read-only, so that no other process writes.
-        connection.close()
-        connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
-    return connection
+    # Where nobody writes there is no -wal file. Reading must not make one: only a connection that may write removes it.
+    if file.resolve().with_name(f"{file.resolve().name}-wal").exists():
+        connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.OperationalError:
+            connection.close()  # The folder is read-only, so that no other process writes.
+        else:
+            return connection
+    return sqlite3.connect(f"{address}?immutable=1", uri=True)

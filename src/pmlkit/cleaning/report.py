@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pmlkit._files import check_target, replacing
 from pmlkit._typing import BoolArray
-from pmlkit._words import between, fact_table, grid, shortened
+from pmlkit._words import between, fact_table, grid, harmless, shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
 from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
@@ -51,7 +51,9 @@ def render_report(summary: dict[str, Any]) -> str:
     >>> "&lt;Strips&gt;" in page, "<Strips>" in page, "http" in page
     (True, False, False)
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, finalize=harmless, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters |= {"percent": _percent, "count": _count}
     environment.globals["between"] = _between
     source = resources.files("pmlkit.cleaning").joinpath("templates", "report.html.j2").read_text(encoding="utf-8")

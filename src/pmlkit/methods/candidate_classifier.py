@@ -63,7 +63,8 @@ class CandidateClassifier(BasePML):
     Notes
     -----
     A classifier whose `fit` takes no `sample_weight` learns candidates as present or absent, whichever is likelier.
-    Rows without candidates are left out.
+    Rows without candidates are left out. There are `n_folds` + 1 fits per label, so that wide dense features cost more
+    than with methods that solve all labels at once.
 
     Examples
     --------

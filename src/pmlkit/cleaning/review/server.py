@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from pmlkit._words import harmless
 from pmlkit.cleaning.review.security import Gate, SecurityMiddleware
 from pmlkit.cleaning.review.session import Review
 from pmlkit.exceptions import DataError
@@ -168,7 +169,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _application(review: Review, gate: Gate, hosts: set[str], new_address: Callable[[], str]) -> Starlette:
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment = Environment(autoescape=True, finalize=harmless, undefined=StrictUndefined)
     files = resources.files("pmlkit.cleaning.review")
     template = environment.from_string(files.joinpath("templates", "page.html.j2").read_text(encoding="utf-8"))
     page = template.render(title=review.title)

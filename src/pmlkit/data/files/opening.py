@@ -73,7 +73,8 @@ def open_table(
     format, delimiter, encoding : str, optional
         Where the file does not tell.
     max_bytes : int, optional
-        How much memory compressed content or a picture may take, as in `pmlkit.data.read`.
+        How much memory compressed content or a picture may take, as in `pmlkit.data.read`. Of many files, each may
+        take this much; by default they share the 256 MiB.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from pmlkit._arrays import move_columns
 from pmlkit.blocks import Executor, RowBlocks, State
 from pmlkit.blocks.engine import current_client
 from pmlkit.data.files.features import FeatureColumns, TableReader
+from pmlkit.data.files.registry import FREE_BYTES, allowed_bytes
 from pmlkit.exceptions import DataError
 
 _SAMPLE_ROWS = 50_000
@@ -53,6 +54,10 @@ class TableFiles:
             if options.get(name):
                 raise ValueError(f"{name} is for a table of one file: leave it out, or join the files first.")
         self.paths = list(paths)
+        if options.get("max_bytes") is None and not options.get("images"):
+            # What any file may unpack to is shared by all of them: a thousand small bombs are no less than one.
+            largest = max((path.stat().st_size for path in self.paths if path.is_file()), default=0)
+            options = {**options, "max_bytes": allowed_bytes(largest, free=FREE_BYTES // len(self.paths))}
         self.name = f"{self.paths[0].name} and {len(self.paths) - 1} more"
         reader = getattr(like, "table_reader_", None)
         names = getattr(like, "feature_names_in_", None)
