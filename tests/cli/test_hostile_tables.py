@@ -291,4 +291,4 @@ def test_the_log_of_many_rows_goes_without_similar_rows(run, posts_csv, tmp_path
         reasons = [line["reasons"] for line in csv.DictReader(stream)]
     assert len(reasons) > 20
     assert ["similar rows" in text for text in reasons] == [i < 20 for i in range(len(reasons))]
-    assert all(text.startswith("against: score ") for text in reasons)
+    assert all(text.startswith("against: models that never saw this row score it ") for text in reasons)

@@ -12,10 +12,10 @@ NO_MEMORY = "there is not enough memory for this."
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Return whether memory ran out; a library that could not be loaded for that is an ImportError."""
-    is_loading = isinstance(error, ImportError | OSError)
+    """Return whether memory ran out: also for a library that was to be loaded, or for a thread."""
+    signs = ("failed to map segment", "annot allocate memory", "can't start new thread")
     return isinstance(error, MemoryError) or (
-        is_loading and any(words in str(error) for words in ("failed to map segment", "annot allocate memory"))
+        isinstance(error, ImportError | OSError | RuntimeError) and any(sign in str(error) for sign in signs)
     )
 
 

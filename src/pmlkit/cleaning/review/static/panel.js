@@ -19,14 +19,14 @@ export function showState(state) {
   $("testing").hidden = state.testing === null;
   $("testing").value = state.testing ?? 0;
   $("test-note").textContent = state.test_note;
-  const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [tell(value), make("small", {}, ` ${tell(low)} – ${tell(high)}`)]);
+  const range = (value, low, high, tell) => (value === null ? [make("small", {}, "after 20 answers")] : [make("span", {}, tell(value)), " ", make("small", {}, `${tell(low)} – ${tell(high)}`)]);
   const whole = (number) => count(Math.round(number));
   const facts = [
-    ["Answers", [count(state.answers), state.per_minute ? make("small", {}, ` ${count(state.per_minute)} a minute`) : ""]],
+    ["Answers", [count(state.answers), ...(state.per_minute ? [" ", make("small", {}, `${count(state.per_minute)} a minute`)] : [])]],
     ["Found wrong", [count(state.found_wrong)]],
     ["Wrong labels", range(state.noise.rate, state.noise.low, state.noise.high, percent)],
     ["Wrong ones left", range(state.left.estimate, state.left.low, state.left.high, whole)],
-    ["Agreement", [make("span", {}, state.agreement === null ? "–" : percent(state.agreement)), make("small", {}, " when asked twice")]],
+    ["Agreement", [make("span", {}, state.agreement === null ? "–" : percent(state.agreement)), " ", make("small", {}, "when asked twice")]],
   ];
   $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, ...value)]));
   const promised = certificate ? `${plural(certificate.n_removed, "label")} may go` : "nothing promised yet";
