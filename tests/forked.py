@@ -46,15 +46,16 @@ class Popen:
             passed.append(other)
         request = {"words": self.args, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ), "code": code}
         self.returncode = None
-        self._answers = socket.socketpair()
+        mine, theirs = socket.socketpair()
         server = _server()
         with server.lock:
-            socket.send_fds(server.socket, [_framed(request)], [*passed, self._answers[1].fileno()])
+            socket.send_fds(server.socket, [_framed(request)], [*passed, theirs.fileno()])
             server.socket.recv(1)  # all is taken over
         for other in closed:
             os.close(other)
-        self._answers[1].close()
-        self._answers = self._answers[0].makefile("r")
+        theirs.close()
+        self._answers = mine.makefile("r")
+        mine.close()  # with its file
         self.pid = int(self._answers.readline())
 
     def wait(self, timeout=None):
@@ -81,6 +82,8 @@ class Popen:
             if reader.is_alive():  # it, or a process that it started, still runs
                 raise subprocess.TimeoutExpired(self.args, timeout)
         self.wait()
+        for name in said:
+            getattr(self, name).close()
         return said.get("stdout"), said.get("stderr")
 
     def send_signal(self, number):
