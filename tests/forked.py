@@ -73,7 +73,7 @@ class Popen:
         """Return what it says until its end."""
         said = {}
         readers = [threading.Thread(target=lambda n=n: said.update({n: getattr(self, n).read()}))
-                   for n in ("stdout", "stderr") if getattr(self, n) is not None]  # fmt: skip
+                   for n in ("stdout", "stderr") if getattr(self, n) and not getattr(self, n).closed]  # fmt: skip
         for reader in readers:
             reader.daemon = True
             reader.start()
