@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dask_workers import two_workers
 from pmlkit.data import data_home, read
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and so would the processes that they start.
@@ -89,16 +90,5 @@ def benchmark_data():
 @pytest.fixture(scope="session")
 def dask_client():
     """Return a client of two Dask workers in processes of their own."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            host="127.0.0.1",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with two_workers() as client:
         yield client

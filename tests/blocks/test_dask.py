@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from dask_workers import two_workers
 from pmlkit import ClearPML, clean
 from pmlkit.blocks import RowBlocks, executor
 from pmlkit.blocks.dask_engine import ClusterError, _Task
@@ -183,19 +184,8 @@ def test_frames_of_dask_and_names_in_late_partitions(dask_client):
 
 def test_a_killed_worker_does_not_change_the_answer(strips):
     """In a cluster of its own: one of two workers is killed -9 while the fit runs."""
-    distributed = pytest.importorskip("distributed")
     whole = ClearPML().fit(strips.X, strips.Y)
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            host="127.0.0.1",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with two_workers() as client:
         x, y = (
             da.from_array(strips.X, chunks=(50, strips.X.shape[1])),
             da.from_array(strips.Y.toarray(), chunks=(50, 10)),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dask_workers import two_workers
 from pmlkit import CandidateLogistic, clean
 from pmlkit.blocks import RowBlocks
 from pmlkit.data import load_digit_strips
@@ -159,18 +160,7 @@ def test_no_block_comes_to_the_client(dask_client, monkeypatch):
 
 
 def test_a_killed_worker_does_not_change_the_answer():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            host="127.0.0.1",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with two_workers() as client:
         rows = RowBlocks(*collections(50), client=client)
         victim = next(iter(client.run(os.getpid).values()))
         reduce, calls = rows.engine._reduce, []
