@@ -294,3 +294,16 @@ def test_pages_quote_the_mean_ranks_of_the_stored_comparison(monkeypatch):
     for name, rank in ranks.items():
         cells = ["–" if np.isnan(value) else f"{value:.3f}".lstrip("0") for value in means[name]]
         assert shown[name] == f"{rank:.1f} | {' | '.join(cells)} |", name
+
+
+def test_no_page_or_module_holds_a_conflict_of_a_merge():
+    root, ends = DOCS.parent, {".md", ".py", ".toml", ".rst", ".js", ".css", ".j2", ".html", ".csv", ".yml", ".cff"}
+    folders = ("src", "tests", "docs", "benchmarks", "tools", ".github")
+    texts = [path for folder in folders for path in (root / folder).rglob("*") if path.suffix in ends]
+    marked = [
+        str(path.relative_to(root))
+        for path in [*texts, *root.glob("*.md")]
+        if re.search(r"^(<{7}|>{7}) ", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(texts) > 300
+    assert marked == []
