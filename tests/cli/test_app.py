@@ -70,6 +70,14 @@ def test_a_slip_of_the_pen_is_answered_with_the_near_word(run, words, near):
     assert f"Did you mean {near}?" in result.stderr
 
 
+@pytest.mark.parametrize("word", ["ignore", "delimiter", "truth"])
+def test_an_option_of_a_format_is_named_as_one(run, word):
+    result = run("clean", "posts.csv", f"--{word}", "x")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: No such option: --{word}. Write --option {word}=VALUE.")
+    assert "Write" not in run("demo", f"--{word}", "x").stderr  # a command that reads no file
+
+
 def test_a_missing_argument_is_misuse(run):
     result = run("evaluate", "model.skops")
     assert result.exit_code == 2

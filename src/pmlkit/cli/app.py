@@ -21,7 +21,7 @@ from pmlkit.cli.data_commands import convert, info, noise
 from pmlkit.cli.demo_command import demo
 from pmlkit.cli.model_commands import evaluate, fit, methods, predict
 from pmlkit.cli.output import Misuse, printable_lines, say, spell
-from pmlkit.cli.params import expand
+from pmlkit.cli.params import TABLE_OPTIONS, expand
 from pmlkit.cli.review_commands import apply, audit, export, import_answers, review
 from pmlkit.cli.stopping import INTERRUPTED, stopped_by, was_terminated
 from pmlkit.exceptions import DataError, PMLWarning
@@ -125,6 +125,10 @@ def _report(error: Exception) -> int:
 
 
 def _usage_sentence(error: Any) -> str:
+    word, context = getattr(error, "option_name", "").lstrip("-"), getattr(error, "ctx", None)
+    known = {name for option in context.command.params for name in option.opts} if context is not None else set()
+    if word in TABLE_OPTIONS and f"--{word}" not in known and "--option" in known:
+        return f"No such option: --{word}. Write --option {word}=VALUE."
     if getattr(error, "possibilities", None):
         return f"{str(error.message).rstrip('.')}.{did_you_mean(error.option_name, error.possibilities)}"
     sentence = str(error.format_message()).strip()
