@@ -19,8 +19,6 @@ from typing import Any, Self
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["ANSWERS", "AnswerStore", "Event", "StoredEvent"]
-
 ANSWERS = ("right", "wrong", "unsure")
 _VERSION = 1
 _APPLICATION_ID = 0x504D4C52  # "PMLR"
