@@ -266,7 +266,8 @@ class CleaningResult:
     def doubt_at(self, rate: float) -> FloatArray:
         """Return the doubts if `rate` of the candidates were false, in the same order."""
         doubt = np.zeros_like(self.doubt)
-        doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
+        if rate > 0.0:
+            doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
         return doubt
 
     def expected_precision(self, k: Any) -> Estimate:
@@ -281,9 +282,13 @@ class CleaningResult:
         -------
         precision : Estimate
             A float with ``low`` and ``high``: the share if as few, and as many, candidates are false as may be.
+            Unless the evidence is that of `ClearPML`, ``high`` takes all that may be false to be among the first.
         """
         first = self.order[: n_first(k, len(self.order))]
-        return Estimate(*(float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high)))
+        value, low, high = (float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high))
+        if not self.calibrated and self.known is None:
+            high = min(1.0, self.overall_rate.high * len(self.order) / len(first))
+        return Estimate(value, low, high)
 
     def removable(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> BoolArray:
         """Return which candidates can be removed unseen at a precision, aligned with ``Y.data``.
