@@ -54,9 +54,8 @@ def old_removal(doubt: np.ndarray, result: CleaningResult, precision: float = 0.
 
 def measure(case: Case) -> dict:
     """Judge a case and compare with the truth."""
-    fitted: list[ClearPML] = []
-    result = clean(case.X, case.Y, on_fit=fitted.append)
-    old = false_probability(result.scores, result.Y, fitted[0].label_confidence_.data)
+    result = clean(case.X, case.Y)
+    old = false_probability(result.scores, result.Y, ClearPML().fit(case.X, case.Y).label_confidence_.data)
     false = case.is_false(result)
     rate = result.noise_rate_.overall
     random = result.random_mistakes_

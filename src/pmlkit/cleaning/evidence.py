@@ -6,6 +6,7 @@ With rows in blocks the features stay where they are; candidates and their score
 """
 
 import copy
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pmlkit._arrays import as_csr, frame_names, row_hash
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import did_you_mean
 from pmlkit.blocks import RowBlocks, as_row_blocks
+from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
@@ -129,7 +131,7 @@ def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequen
 
     Parameters
     ----------
-    pred_probs : array or DataFrame of shape (n_samples, n_labels)
+    pred_probs : array or DataFrame of shape (n_samples, n_labels), or path of a file
         A DataFrame whose columns are the labels in another order is put in order.
     shape : tuple
         Of the candidates.
@@ -142,6 +144,8 @@ def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequen
     >>> checked_probabilities([[0.1, 0.9]], (1, 2), ["a", "b"]).tolist()
     [[0.1, 0.9]]
     """
+    if isinstance(pred_probs, str | os.PathLike):
+        pred_probs = read_probabilities(pred_probs, shape[0])
     try:
         values = np.asarray(pred_probs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -359,7 +363,7 @@ def fit_to_blocks(model: Any, rows: RowBlocks, judged: IntArray, Y: CSR, *, on_f
     return evidence_of(fitted, np.array(scores), confidence.data, Y)
 
 
-def row_keys(rows: RowBlocks) -> IntArray:
+def block_row_keys(rows: RowBlocks) -> IntArray:
     """Return numbers that identify the rows by their content."""
     return np.concatenate(rows.engine.reduce(_keys, rows.X))
 

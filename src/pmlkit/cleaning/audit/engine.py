@@ -372,11 +372,12 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     """
     audit = Audit(result, answers=verified, settle=settle)
     if not audit.n_answers:
-        _warn(PMLWarning("The answers are empty: nothing is learned from them."))
+        warnings.warn(PMLWarning("The answers are empty: nothing is learned from them."), stacklevel=3)
         return result
-    _tell_contradictions(audit)
+    if len(audit.contradictions):
+        warnings.warn(_contradictions(audit), stacklevel=3)
     if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
-        _warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."))
+        warnings.warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."), stacklevel=3)
         return replace(result, known=audit.verdict, before_answers=audit.result)
     audit.learn()
     return replace(
@@ -388,10 +389,9 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     )
 
 
-def _tell_contradictions(audit: Audit) -> None:
+def _contradictions(audit: Audit) -> PMLWarning:
+    """Say which labels were answered in different ways, and what counts."""
     found = audit.contradictions
-    if not len(found):
-        return
     rows = found["id"] if "id" in found else found["row"]
     listed = [
         f"{label!r} of {row} ({answers})"
@@ -401,11 +401,6 @@ def _tell_contradictions(audit: Audit) -> None:
     counts = "the latest answer counts" if audit.settle == "latest" else "the majority counts"
     many = counted(len(found), "label was", "labels were")
     message = f"{many} answered in different ways, and {counts}: {'; '.join([*listed, *more])}."
-    if audit.settle == "latest":
-        _warn(PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide"))
-    else:
-        _warn(PMLWarning(message))
-
-
-def _warn(warning: PMLWarning) -> None:
-    warnings.warn(warning, stacklevel=5)
+    if audit.settle != "latest":
+        return PMLWarning(message)
+    return PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide")

@@ -21,7 +21,6 @@ from pmlkit.cleaning.review.panel import answers_per_minute, estimates, findings
 from pmlkit.cleaning.review.replay import QUESTIONS, Questions, Replay
 from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event
 from pmlkit.exceptions import DataError
-from pmlkit.methods.progress import FitProgress
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
@@ -54,8 +53,8 @@ class Review:
     table : Table, optional
         From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
     refit : callable, optional
-        Takes `Answers` and a function that is called with each estimator before it is fitted, and returns a new
-        result; for the button "learn".
+        Takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a new result; for the button
+        "learn".
     """
 
     def __init__(
@@ -402,7 +401,7 @@ class Learning:
     Parameters
     ----------
     refit : callable
-        Takes `Answers` and a function to be called with each estimator before it is fitted, and returns a result.
+        Takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a result.
     on_done : callable
         Called with the new result, in the thread of the refit.
 
@@ -442,22 +441,13 @@ class Learning:
             self._begun, self._n_answers, self._n_steps, self._step = time.monotonic(), len(answers), 0, 0
             threading.Thread(target=self._run, args=(answers,), name="pmlkit review learning", daemon=True).start()
 
-    def expect(self, total: int | None) -> None:
-        """Take in how many steps a fit has; what is done with its scores afterwards is one more."""
-        self._n_steps, self._step = total + 1 if total else 0, 0
-
-    def advance(self) -> None:
-        """Take in that a step is done."""
-        self._step += 1
-
-    def _watch(self, model: Any) -> None:
-        if hasattr(model, "set_callbacks"):
-            model.set_callbacks(FitProgress(self))
+    def _count(self, done: int, total: int | None) -> None:
+        self._step, self._n_steps = done, total or 0
 
     def _run(self, answers: "Answers") -> None:
         begun = self._begun or time.monotonic()
         try:
-            self._on_done(self._refit(answers, self._watch))
+            self._on_done(self._refit(answers, self._count))
             self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
             self._took = time.monotonic() - begun
         except Exception as error:  # nobody waits for this thread: whatever happens must be told on the page
