@@ -442,7 +442,8 @@ class Learning:
             threading.Thread(target=self._run, args=(answers,), name="pmlkit review learning", daemon=True).start()
 
     def _count(self, done: int, total: int | None) -> None:
-        self._step, self._n_steps = done, total or 0
+        # What is learned from the answers afterwards is one more step.
+        self._step, self._n_steps = done, total + 1 if total else 0
 
     def _run(self, answers: "Answers") -> None:
         begun = self._begun or time.monotonic()
