@@ -40,21 +40,13 @@ MOST_CELLS = 40_000_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of every cell, by models that did not see the row's own labels.
+    """What is known of every cell, by models that did not see the row's own labels."""
 
-    Attributes
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        About how likely a row with these features is to be given the label; float32.
-    method : str
-        Who made it, in words.
-    confidence : array, optional
-        How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
-        `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
-    """
-
+    # about how likely a row with these features is to be given the label; float32, (n_samples, n_labels)
     scores: FloatArray
-    method: str
+    method: str  # who made it, in words
+    # how likely each candidate is true, aligned with ``Y.data``, by the method that the map of
+    # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply
     confidence: FloatArray | None = None
 
 
@@ -69,23 +61,9 @@ def cross_fit(
 ) -> Evidence:
     """Score every cell by models that did not see its row.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted; it is not changed.
-    X : array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates, in canonical form (`pmlkit._arrays.as_csr`).
-    n_folds : int, default=5
-        For estimators that do not cross-fit inside. Identical rows share a fold.
-    label_names : sequence of str, optional
-        For warnings of estimators that cross-fit inside.
-    on_fit : callable, optional
-        Called with each estimator before it is fitted, to watch it.
-
-    Returns
-    -------
-    evidence : Evidence
+    `model`: unfitted; it is not changed. `Y`: candidates, in canonical form (`pmlkit._arrays.as_csr`). `n_folds`: for
+    estimators that do not cross-fit inside. Identical rows share a fold. `label_names`: for warnings of estimators that
+    cross-fit inside. `on_fit`: called with each estimator before it is fitted, to watch it.
 
     Examples
     --------
@@ -129,14 +107,8 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
 def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequence[str]) -> FloatArray:
     """Return the user's probabilities as an array, or say what is wrong with them.
 
-    Parameters
-    ----------
-    pred_probs : array or DataFrame of shape (n_samples, n_labels), or path of a file
-        A DataFrame whose columns are the labels in another order is put in order.
-    shape : tuple
-        Of the candidates.
-    names : sequence of str
-        Of the labels.
+    `pred_probs` (n_samples, n_labels): A DataFrame whose columns are the labels in another order is put in order.
+    `shape`: of the candidates. `names`: of the labels.
 
     Examples
     --------
@@ -197,17 +169,8 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
 def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
     """Return per label the AUC of telling its candidates from other labelled rows, and its error if it were 0.5.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    auc, error : arrays of shape (n_labels,)
-        0.5 and infinity for labels that are on no row, or on all.
+    `scores` (n_samples, n_labels): out-of-fold. `Y`: candidates. Returned: 0.5 and infinity for labels that are on no
+    row, or on all.
 
     Examples
     --------
@@ -239,17 +202,8 @@ def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off
     where it does not.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    predicts_labels : bool
-        By the rank-sum statistics of all labels together, at a level of 5 %.
+    `scores` (n_samples, n_labels): out-of-fold. `Y`: candidates. Returned: by the rank-sum statistics of all labels
+    together, at a level of 5 %.
 
     Examples
     --------

@@ -35,10 +35,7 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 def render_report(summary: dict[str, Any]) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    summary : dict
-        From `summarise`.
+    `summary`: from `summarise`.
 
     Examples
     --------
@@ -89,14 +86,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Return everything that the report shows, as plain numbers, texts, lists and dicts.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    title : str
-    precision, keep_at_least_one
-        What is removed, see `CleaningResult.removable`.
-    audit : Audit, optional
-        Answers about these labels.
+    `precision`, `keep_at_least_one`: what is removed, see `CleaningResult.removable`. `audit`: answers about these
+    labels.
 
     Examples
     --------

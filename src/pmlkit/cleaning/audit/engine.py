@@ -351,13 +351,8 @@ class Audit(AuditState):
 def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "latest") -> "CleaningResult":
     """Return a result whose doubts are learned from answers.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        Made without answers.
-    verified : Answers, DataFrame, path of a CSV file, or audit
-    settle : {"latest", "majority"}
-        Which of several answers about one candidate counts.
+    `result`: made without answers. `settle` ("latest", "majority"): which of several answers about one candidate
+    counts.
 
     Examples
     --------

@@ -56,11 +56,7 @@ _N_RATIOS = 200  # labels whose ratios are remembered
 class Cards:
     """Build the cards of a cleaning result.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    table : Table, optional
-        From `pmlkit.open_table`: its image files and columns are shown.
+    `table`: from `pmlkit.open_table`: its image files and columns are shown.
     """
 
     def __init__(self, result: "CleaningResult", *, table: Any = None) -> None:
@@ -240,11 +236,6 @@ class WordEvidence:
     A word's evidence is the logarithm of the ratio of its document frequencies in the rows with and without the
     label, both smoothed towards its overall frequency. It explains the data to a reader; no judgement depends on it.
 
-    Parameters
-    ----------
-    texts : sequence of str
-    Y : CSR array of shape (n_samples, n_labels)
-
     Examples
     --------
     >>> from scipy import sparse
@@ -312,16 +303,8 @@ class FeatureEvidence:
     and without it, both in standard deviations; that of a category is the logarithm of the ratio of its shares in these
     rows. It explains the data to a reader; no judgement depends on it.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    names : mapping of str to int
-        The columns of X that are shown, by name.
-    categories : mapping of str to sequence, optional
-        More columns, one value per row.
-    values : mapping of str to sequence, optional
-        What is shown instead of the numbers in X.
+    `names`: the columns of X that are shown, by name. `categories`: more columns, one value per row. `values`: what is
+    shown instead of the numbers in X.
 
     Examples
     --------

@@ -190,13 +190,7 @@ def reviewed_labels(
 
     Where a row has a label under several names that are merged, it stays if one of them stays.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-    label_names : sequence of str
-    removed : array aligned with ``Y.data``
-    added : iterable of (row, label name)
-    merged : mapping of str to str, optional
+    `removed` (aligned with ``Y.data``).
 
     Examples
     --------
@@ -228,12 +222,7 @@ def reviewed_labels(
 class Outputs:
     """The files of a review.
 
-    Parameters
-    ----------
-    replay : Replay
-    title : str
-    table : Table, optional
-        Where the rows came from.
+    `table`: where the rows came from.
     """
 
     def __init__(self, replay: "Replay", *, title: str, table: Any = None) -> None:

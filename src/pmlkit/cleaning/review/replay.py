@@ -36,22 +36,9 @@ _N_SEARCHES = 8  # whose rows are remembered
 class Replay:
     """The state of a review, which follows from its store alone; not safe to use from several threads at once.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    store : AnswerStore
-    **settings
-        Of the audit; those that the review was begun with, or it is refused.
-
-    Attributes
-    ----------
-    audit : Audit
-    standing : dict of int to StoredEvent
-        Answers that were not taken back, by their number in the store.
-    flags : dict of (row, label) to None
-        Flagged questions, in the order in which they were flagged.
-    seq : int
-        The number of the last entry that is known.
+    `**settings`: of the audit; those that the review was begun with, or it is refused. `standing`: answers that were
+    not taken back, by their number in the store. `flags`: flagged questions, in the order in which they were flagged.
+    `seq`: the number of the last entry that is known.
     """
 
     def __init__(self, result: "CleaningResult", store: AnswerStore, **settings: Any) -> None:
@@ -186,15 +173,7 @@ def _not_there(event: StoredEvent, cell: tuple[int, str]) -> DataError:
 class Questions:
     """Choose and show questions.
 
-    Parameters
-    ----------
-    replay : Replay
-    cards : Cards
-
-    Attributes
-    ----------
-    judged : CleaningResult
-        Whose confidences are shown: at first those of the result, later those that learned from the answers.
+    `judged`: whose confidences are shown: at first those of the result, later those that learned from the answers.
     """
 
     def __init__(self, replay: Replay, cards: Cards) -> None:

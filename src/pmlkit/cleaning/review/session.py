@@ -38,23 +38,11 @@ _LONG_ESTIMATE = 0.01  # seconds from which the next card does not wait for them
 class Review:
     """One review of a cleaning result; safe to use from several threads.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        What is reviewed.
-    store : AnswerStore
-        Where the answers are, and stay.
-    title : str
-        The heading of the page.
-    precision, confidence : float
-        Of the certificate, see `CleaningResult.audit`.
-    random_state : int
-        Of the audit's draws.
-    table : Table, optional
-        From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
-    refit : callable, optional
-        Takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a new result; for the button
-        "learn".
+    `result`: what is reviewed. `store`: where the answers are, and stay. `title`: the heading of the page. `precision`,
+    `confidence`: of the certificate, see `CleaningResult.audit`. `random_state`: of the audit's draws. `table`: from
+    `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned. `refit`:
+    takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a new result; for the button
+    "learn".
     """
 
     def __init__(
@@ -398,17 +386,8 @@ def _read_whole(given: Given, name: str, default: int | None = None) -> int:
 class Learning:
     """A refit in a thread of its own.
 
-    Parameters
-    ----------
-    refit : callable
-        Takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a result.
-    on_done : callable
-        Called with the new result, in the thread of the refit.
-
-    Attributes
-    ----------
-    text : str
-        What came of the last refit.
+    `refit`: takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a result. `on_done`: called
+    with the new result, in the thread of the refit. `text`: what came of the last refit.
     """
 
     def __init__(self, refit: "Callable[..., CleaningResult]", on_done: "Callable[[CleaningResult], None]") -> None:
