@@ -163,7 +163,7 @@ class Explainer:
     """Explain cells of one result, candidates or not, keeping what many of them need.
 
     `X`: without features nothing is said of similar rows. `Y`: candidates. `scores` (n_samples, n_labels): out-of-fold.
-    `noise_rate` (n_labels,): NaN leaves it out. `row_names`: by default rows are called by their number.
+    `noise_rate` (n_labels,): NaN leaves it out. `row_ids`: how rows are called.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class Explainer:
     >>> from pmlkit.cleaning.reasons import Explainer
     >>> X, Y = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), sparse.csr_array([[1, 1], [1, 0], [0, 1]])
     >>> scores = np.array([[0.9, 0.2], [0.8, 0.1], [0.1, 0.9]])
-    >>> explainer = Explainer(X, Y, scores, np.array([0.1, 0.3]), label_names="ab")
+    >>> explainer = Explainer(X, Y, scores, np.array([0.1, 0.3]), "ab", range(3))
     >>> explainer.explain(np.array([0]), np.array([1]))[0].similar_without
     ('1',)
     """
@@ -184,10 +184,10 @@ class Explainer:
         scores: FloatArray,
         noise_rate: FloatArray,
         label_names: Sequence[str],
-        row_names: Sequence[object] | None = None,
+        row_ids: Sequence[object],
     ) -> None:
         self._X, self._Y, self._scores, self._noise_rate = X, Y, scores, noise_rate
-        self._label_names, self._row_names = label_names, row_names
+        self._label_names, self._row_ids = label_names, row_ids
         self._columns = Y.tocsc()
         self._together = companions(Y)
         self._typical: dict[int, float] = {}
@@ -234,7 +234,7 @@ class Explainer:
         )
 
     def _named(self, some: IntArray) -> tuple[str, ...]:
-        return tuple(str(row if self._row_names is None else self._row_names[row]) for row in some.tolist())
+        return tuple(str(self._row_ids[row]) for row in some.tolist())
 
 
 def most_likely_missing(scores: FloatArray, Y: CSR, labels: IntArray, k: int) -> tuple[IntArray, IntArray]:

@@ -288,8 +288,7 @@ class Outputs:
             return target.read_bytes()
 
     def _name(self, row: int) -> str:
-        names = self.audit.result.row_names
-        return str(row) if names is None else str(names[row])
+        return str(self.audit.result.row_ids[row])
 
 
 def _csv(header: tuple[str, ...], lines: list[tuple[Any, ...]]) -> bytes:

@@ -149,7 +149,7 @@ def _names(replay: Replay, pairs: Sequence[tuple[str, str, str]]) -> list[dict[s
 
 
 def _line(replay: Replay, row: int, label: str, answers: str = "") -> dict[str, Any]:
-    return {"row": row, "label": label, "name": replay.row_name(row), "answers": answers}
+    return {"row": row, "label": label, "name": replay.result.row_name(row), "answers": answers}
 
 
 def similar_names(names: Sequence[str]) -> list[tuple[str, str, str]]:

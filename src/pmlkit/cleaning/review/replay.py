@@ -100,16 +100,6 @@ class Replay:
         cell = int(find_cells(Y, np.array([row]), np.array([number]))[0])
         return cell if cell >= 0 else None
 
-    def question(self, cell: int, kind: Any) -> Question:
-        """Return a question about a candidate."""
-        row = int(self.result.rows[cell])
-        label = self.result.label_names[int(self.result.Y.indices[cell])]
-        return Question(row, label, kind, cell, self.row_name(row))
-
-    def row_name(self, row: int) -> str:
-        """Return how a row is called."""
-        return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-
     def latest(self, who: str, *, kinds: Iterable[str] | None = None) -> list[StoredEvent]:
         """Return a person's last answer about candidates, or all of their last decision about many rows."""
         wanted = None if kinds is None else set(kinds)
@@ -162,7 +152,7 @@ class Replay:
         place = self.position(*cell)
         if place is None:
             raise _not_there(event, cell)
-        asked = self.question(place, event.kind) if event.kind in QUESTIONS else cell
+        asked = self.audit.question(place, event.kind) if event.kind in QUESTIONS else cell
         self._number[event.seq] = self.audit.answer(asked, str(event.answer), who=event.who, when=event.at)
 
 
@@ -272,7 +262,7 @@ class Questions:
         note = f"{many} Your own choice is no random sample: the promise comes from questions without a filter."
         if not len(cells):
             return {"card": None, "done": "No unanswered label passes the filter.", "note": ""}
-        return {**self.show(who, self._replay.question(int(cells[0]), "selection")), "note": note}
+        return {**self.show(who, self._audit.question(int(cells[0]), "selection")), "note": note}
 
     def _with_text(self, cells: IntArray, text: str) -> IntArray:
         """Return the candidates whose rows hold all words of a text, in their text or name, whatever the case."""

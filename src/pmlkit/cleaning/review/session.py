@@ -95,7 +95,7 @@ class Review:
             self.replay.sync()
             if "row" in given:
                 cell = self.replay.position(*self._cell_of(given))
-                return self.questions.show(who, self.replay.question(int(cell or 0), "selection"))
+                return self.questions.show(who, self.audit.question(int(cell or 0), "selection"))
             return self.questions.next(who, given)
 
     def answer(self, who: str, given: Given) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Review:
             cell = self.replay.position(last[-1].row, last[-1].label)
             if given.get("bulk") or cell is None:
                 return {**self.questions.next(who, {}), **state}
-            return {**self.questions.show(who, self.replay.question(cell, last[-1].kind)), **state}
+            return {**self.questions.show(who, self.audit.question(cell, last[-1].kind)), **state}
 
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
@@ -329,7 +329,7 @@ class Review:
             "answers": self.audit.n_answers,
             "per_minute": answers_per_minute(standing),
             "found_wrong": int((self.audit.verdict == WORDS.index("wrong")).sum()),
-            "recent": recent_answers(standing, self.cards.name),
+            "recent": recent_answers(standing, self.result.row_name),
             "can_learn": self._learning is not None,
             "learning": None if self._learning is None else self._learning.state,
             "learned": None if self._learning is None else self._learning.text,
