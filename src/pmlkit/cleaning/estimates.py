@@ -15,7 +15,6 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, FloatArray, IntArray
-from pmlkit.cleaning.calibration import LABEL_SPREAD
 from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull, SafeDepths
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
 _SLOPE = (0.3, 0.55)  # from both to log odds: without random mistakes, and with nothing but random mistakes
 _UNSEEN = 3.1  # log odds by which the map was too low on the worst real noise
 _UNSEEN_OTHER_JUDGE = 4.0
+# Standard deviation, on the scale of log odds, of what the map gets wrong about a label beyond its whole data set.
+_LABEL_SPREAD = 0.57
 _LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
 _SLOPES_OTHER_JUDGE = (0.1, 2.0)
 _N_MATCHED = 20_000  # candidates on which a slope is found
@@ -97,23 +98,12 @@ class NoiseRates:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about the candidates of a table without any answer.
+    """What is known about the candidates of a table without any answer."""
 
-    Attributes
-    ----------
-    doubt : array aligned with ``Y.data``
-        How likely each candidate is false; the mean is `noise_rate`.
-    noise_rate : Estimate
-        Share of false candidates.
-    random_mistakes : Estimate
-        Share of candidates that look as if they had been given at random.
-    safe_depths : SafeDepths
-        How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
-    """
-
-    doubt: FloatArray
-    noise_rate: Estimate
-    random_mistakes: Estimate
+    doubt: FloatArray  # how likely each candidate is false; the mean is `noise_rate`, aligned with ``Y.data``
+    noise_rate: Estimate  # share of false candidates
+    random_mistakes: Estimate  # share of candidates that look as if they had been given at random
+    # how many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows
     safe_depths: SafeDepths
 
 
@@ -132,18 +122,9 @@ def assess(
     Twice: the first comparison tells how many mistakes are random, and how likely each candidate is one. The second
     learns what given cells look like from those that are left, and counts how labels go together.
 
-    Parameters
-    ----------
-    map_doubt : array aligned with ``Y.data``
-        From `pmlkit.cleaning.calibration.false_probability`.
-    scores, Y, row_keys
-        See `pmlkit.cleaning.injected_null.InjectedCells`.
-    calibrated : bool, default=True
-        Whether the map was made for this kind of evidence.
-    every_row_has_a_label : bool or "auto", default="auto"
-        See `pmlkit.clean`.
-    on_comparison : callable, optional
-        Called after each comparison.
+    `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `scores`, `Y`,
+    `row_keys`: see `pmlkit.cleaning.injected_null.InjectedCells`. `calibrated`: whether the map was made for this kind
+    of evidence. `every_row_has_a_label`: see `pmlkit.clean`. `on_comparison`: called after each comparison.
     """
     at_least_one = (np.diff(Y.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
     is_known = every_row_has_a_label is True
@@ -169,17 +150,9 @@ def judge(
     see `_random_mistakes`. The share of random mistakes is then the least within one standard error, and where the map
     sees more mistakes than those, they may be anywhere.
 
-    Parameters
-    ----------
-    map_doubt : array aligned with ``Y.data``
-        From `pmlkit.cleaning.calibration.false_probability`.
-    null : InjectedNull
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    calibrated : bool, default=True
-        Whether the map was made for this kind of evidence.
-    every_row_has_a_label : bool, default=False
-        Whether it is known that every row has a true label.
+    `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `Y`: candidates.
+    `calibrated`: whether the map was made for this kind of evidence. `every_row_has_a_label`: whether it is known that
+    every row has a true label.
 
     Examples
     --------
@@ -247,15 +220,9 @@ def rates_per_label(
 ) -> "pd.DataFrame":
     """Return `NoiseRates.per_label`.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    doubt, low, high : arrays aligned with ``Y.data``
-        How likely each candidate is false, and if as few, and as many, are as may be.
-    cannot_tell : array of str of shape (n_labels,)
-        Why nothing can be said of a label; empty where something can be.
-    label_names : sequence of str
+    `Y`: candidates. `doubt`, `low`, `high` (aligned with ``Y.data``): how likely each candidate is false, and if as
+    few, and as many, are as may be. `cannot_tell` (n_labels,): why nothing can be said of a label; empty where
+    something can be.
     """
     import pandas as pd
 
@@ -322,5 +289,5 @@ def _log_odds(probability: FloatArray) -> FloatArray:
 def _widened(rate: FloatArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
     """Widen rates of labels, on the scale of log odds, by what is wrong about one and by what few rows leave open."""
     inside = np.clip(rate, 1e-4, 1 - 1e-4)
-    width = _Z90 * np.sqrt(LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
+    width = _Z90 * np.sqrt(_LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
     return expit(logit(inside) - width), expit(logit(inside) + width)

@@ -180,19 +180,6 @@ def build_model(name: str, words: Sequence[str] | None) -> "BasePML":
     return model
 
 
-class _FitAndComparisons:
-    """Count the iterations of a fit in the same bar as the two comparisons that follow it."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def expect(self, total: int | None) -> None:
-        self._watch.expect(None if total is None else total + 2)
-
-    def advance(self) -> None:
-        self._watch.advance()
-
-
 def follow(model: Any, watch: "Counter") -> None:
     """Report the iterations of a fit, if scikit-learn has callbacks (1.9 and newer)."""
     from pmlkit.methods.progress import FitProgress
@@ -244,8 +231,7 @@ def find_suspects(
             method=method,
             min_rows=min_rows,
             verified=answers,
-            on_fit=lambda model: follow(model, _FitAndComparisons(watch)),
-            on_comparison=watch.advance,
+            on_progress=watch.follow,
             **options,
         )
     if len(result.rare_labels):

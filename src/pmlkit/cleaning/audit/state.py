@@ -31,16 +31,9 @@ class AuditState:
     """Answers, estimates and promises of an audit; `Audit`, which asks and takes answers, documents the parameters."""
 
     def __init__(
-        self,
-        result: "CleaningResult",
-        *,
-        precision: float = 0.9,
-        confidence: float = 0.95,
-        random_state: RandomState = 0,
-        answer_error: float = 0.0,
-        repeats: float = 0.1,
-        settle: Settle = "latest",
-    ) -> None:
+        self, result: "CleaningResult", precision: float, confidence: float, random_state: RandomState,
+        answer_error: float, repeats: float, settle: Settle,
+    ) -> None:  # fmt: skip
         _check_settings(precision, confidence, answer_error, repeats, settle)
         # Evidence that has seen the answers must not be calibrated by them once more.
         result = result if result.before_answers is None else result.before_answers
