@@ -49,7 +49,12 @@ def judged(case: Case) -> Iterator[tuple[str, CleaningResult, np.ndarray | None]
     X = case.X.toarray() if case.X.shape[1] < 400 and not isinstance(case.X, np.ndarray) else case.X
     for name, make in MODELS.items():
         probabilities = out_of_fold(make(), X, Y)
-        yield name, clean(Y=case.Y, pred_probs=probabilities), probabilities
+        try:
+            result = clean(Y=case.Y, pred_probs=probabilities)
+        except ValueError as error:
+            print(f"  {case.name}, {case.group}, {name} refused, left out: {error}")
+            continue
+        yield name, result, probabilities
 
 
 def cleanlab_quality(Y: np.ndarray, probabilities: np.ndarray, result: CleaningResult) -> np.ndarray:
