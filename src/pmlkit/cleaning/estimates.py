@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
 _SLOPE = (0.3, 0.55)  # from both to log odds: without random mistakes, and with nothing but random mistakes
-_UNSEEN = 3.1  # log odds by which the map was too low on the worst real noise
+_UNSEEN = 3.1  # log odds by which the map may be too low; on the worst real noise it was by 2.0
 _UNSEEN_OTHER_JUDGE = 4.0
 # Standard deviation, on the scale of log odds, of what the map gets wrong about a label beyond its whole data set.
-_LABEL_SPREAD = 0.57
+_LABEL_SPREAD = 0.59
 _LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
 _SLOPES_OTHER_JUDGE = (0.1, 2.0)
 _N_MATCHED = 20_000  # candidates on which a slope is found
