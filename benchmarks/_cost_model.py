@@ -12,7 +12,7 @@ from distributed import Client
 from scipy import optimize
 
 from pmlkit.blocks import RowBlocks
-from pmlkit.blocks.dask_engine import DaskEngine
+from pmlkit.blocks.executors import DaskEngine
 from pmlkit.blocks.packed import n_bytes
 
 

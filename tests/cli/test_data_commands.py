@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pmlkit.cli.params import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
+from pmlkit.cli.options import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
 from pmlkit.data import read
 from pmlkit.data.files.registry import FORMATS
 

@@ -95,7 +95,7 @@ def _unused_process():
 def test_a_forked_child_ends_at_once():
     script = """
 import os, signal, time
-from pmlkit.cli.stopping import stop_on_sigterm
+from pmlkit.cli import stop_on_sigterm
 stop_on_sigterm()
 reading, writing = os.pipe()
 child = os.fork()
@@ -122,7 +122,7 @@ def test_little_is_imported_before_ctrl_c_is_quiet():
     assert set(done.stdout.split()) == {"pmlkit", "pmlkit.cli"}
 
 
-@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "pmlkit.cli.stopping"])
+@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "threading"])
 def test_ctrl_c_while_modules_are_imported_is_quiet(module):
     script = f"""
 import builtins, os, signal, sys

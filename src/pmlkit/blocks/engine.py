@@ -1,7 +1,7 @@
 """Functions mapped over row blocks: values that stay with their block, and reductions to something small.
 
 An algorithm is written once, as pure functions of a block, and runs on one block in memory, on blocks that are read
-from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.dask_engine`).
+from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.executors`).
 """
 
 import sys
@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import LabelFormat
+from pmlkit._typing import CSR, Features
 from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
-
-__all__ = ["Call", "Engine", "Held", "LocalEngine", "State", "add", "current_client"]
 
 
 def add(first: Any, second: Any) -> Any:
@@ -308,3 +308,85 @@ class Call:
 
 def _first_of(*values: Any, _function: Callable[..., Any], **shared: Any) -> Any:
     return _function(*values, **shared)[0]
+
+
+class Rows:
+    """Checked rows in blocks, which methods learn from; the attributes are those of `RowBlocks`."""
+
+    engine: Engine
+    X: State
+    Y: State | None
+    sizes: tuple[int, ...]
+    n_features: int
+    n_labels: int
+    names_in: Any
+    label_names: tuple[Any, ...]
+    label_format: LabelFormat
+    table: Any = None
+
+    @classmethod
+    def of_arrays(cls, X: Features, Y: CSR) -> Self:
+        """Return checked arrays in memory as a single block."""
+        self = cls.__new__(cls)
+        self.engine = LocalEngine(1)
+        self.X, self.Y = self.engine.of([X]), self.engine.of([Y])
+        self.sizes, self.n_features, self.n_labels = (X.shape[0],), X.shape[1], Y.shape[1]
+        self.names_in, self.label_names = None, tuple(f"label_{k}" for k in range(Y.shape[1]))
+        self.label_format = LabelFormat("csr_array", "float64")
+        return self
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows all blocks have."""
+        return sum(self.sizes)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates all rows have."""
+        return 0 if self.Y is None else int(self.engine.reduce(_n_cells, self.Y))
+
+    @property
+    def first_rows(self) -> State:
+        """The number of each block's first row."""
+        return self.engine.of(np.cumsum([0, *self.sizes[:-1]]).tolist())
+
+    def take_rows(self, state: State, rows: Any) -> Any:
+        """Return some rows of arrays in blocks, by their numbers among all rows in ascending order."""
+        return take_rows(self.engine, state, self.sizes, rows)
+
+    def to_blocks(self, place: Any = None, *, checkpoint: str | Path | None = None) -> Self:
+        """Return the rows, which are in blocks."""
+        return self
+
+
+def take_rows(engine: Engine, state: State, sizes: Sequence[int], rows: Any) -> Any:
+    """Return some rows of arrays in blocks of these sizes, by their numbers among all rows in ascending order."""
+    rows = np.asarray(rows)
+    bounds = np.cumsum([0, *sizes])
+    only = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
+    parts = engine.reduce(_some_rows, state, engine.of(bounds[:-1].tolist()), only=only, rows=rows)
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _n_cells(block: CSR) -> int:
+    return int(block.nnz)
+
+
+def _some_rows(block: Any, first: int, *, rows: Any) -> list[Any]:
+    inside = rows[(rows >= first) & (rows < first + block.shape[0])] - first
+    return [block[inside]]
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether this is a Dask collection."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+def holds_blocks(X: Any) -> bool:
+    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
+
+    A memory map is an array like any other: joblib hands them to its workers.
+    """
+    return hasattr(type(X), "to_blocks") or is_dask(X)

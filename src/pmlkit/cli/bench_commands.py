@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmlkit._words import letters, printable
+from pmlkit.cli.options import Common, Force, check_output, flag, literal, look_here_for_modules, misuse
 from pmlkit.cli.output import ERR, Misuse, Watch, emit, emit_facts, fact_table, plain_table, printable_lines, say
-from pmlkit.cli.params import Common, Force, flag, literal
-from pmlkit.cli.steps import check_output, look_here_for_modules, misuse
 
 if TYPE_CHECKING:
     from pmlkit.bench import Plan, RunSummary

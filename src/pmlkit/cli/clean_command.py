@@ -10,8 +10,7 @@ from rich.text import Text
 
 from pmlkit._files import together
 from pmlkit._words import between, counted, listing, printable
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
-from pmlkit.cli.params import (
+from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
@@ -21,14 +20,22 @@ from pmlkit.cli.params import (
     Running,
     Settling,
     Source,
+    build_model,
     check_choice,
+    check_output,
     flag,
+    follow,
+    limit_jobs,
+    load,
+    misuse,
     percent_hint,
+    running,
 )
-from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, say
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
+    from pmlkit.blocks import Executor
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
 
@@ -252,3 +259,66 @@ def _print(
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+class _FitAndComparisons:
+    """Count the iterations of a fit in the same bar as the two comparisons that follow it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def expect(self, total: int | None) -> None:
+        self._watch.expect(None if total is None else total + 2)
+
+    def advance(self) -> None:
+        self._watch.advance()
+
+
+def find_suspects(
+    table: "Table | PMLDataset",
+    method: Any,
+    min_rows: int,
+    answers: Path | None = None,
+    place: "Executor | None" = None,
+    **options: Any,
+) -> "CleaningResult":
+    """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    from pmlkit.blocks import Executor, holds_blocks
+    from pmlkit.cleaning import clean as judge
+    from pmlkit.cleaning.result import ENOUGH_ROWS
+
+    with Watch("turning columns into numbers"):
+        if holds_blocks(table):
+            place = place or Executor()
+        rows = table.X if place is None else place.rows(table)  # a step of its own in the progress display
+    with misuse(InvalidParameterError), Watch("looking for wrong labels") as watch:
+        result = judge(
+            table if place is None else rows,
+            method=method,
+            min_rows=min_rows,
+            verified=answers,
+            on_fit=lambda model: follow(model, _FitAndComparisons(watch)),
+            on_comparison=watch.advance,
+            **options,
+        )
+    if len(result.rare_labels):
+        rare = [result.label_names[k] for k in result.rare_labels]
+        many = counted(len(rare), "label is", "labels are")
+        say("note", f"{many} on too few rows to be judged, and left alone: {listing(rare, 6)}.")
+    if len(result.kept_labels):
+        many = counted(len(result.kept_labels), "label is", "labels are")
+        say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")
+    return result
+
+
+def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+    """Write a table with the labels that stay, in the format that it was read in."""
+    from pmlkit.data import Table, TableFiles, write
+
+    if isinstance(table, Table | TableFiles):
+        table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
+    else:
+        with misuse():  # the truth need not be among the candidates that are left
+            write(table.replace(Y=kept, truth=None), target, force=True)

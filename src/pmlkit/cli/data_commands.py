@@ -7,9 +7,8 @@ import typer
 from rich.text import Text
 
 from pmlkit._words import printable
+from pmlkit.cli.options import Common, Force, Source, check_choice, check_output, load, load_model, misuse
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
-from pmlkit.cli.params import Common, Force, Source, check_choice
-from pmlkit.cli.steps import check_output, load, load_model, misuse
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from pmlkit._files import check_target, replacing
 from pmlkit._words import CLEANING, FIVE, PRECISION_AT
+from pmlkit.cli.options import Common, Force, flag
 from pmlkit.cli.output import OUT, Watch, comparison, emit, heading, plain_table
-from pmlkit.cli.params import Common, Force, flag
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

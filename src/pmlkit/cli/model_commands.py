@@ -11,8 +11,7 @@ import typer
 from rich.text import Text
 
 from pmlkit._words import counted, listing, printable
-from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
-from pmlkit.cli.params import (
+from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
@@ -22,21 +21,20 @@ from pmlkit.cli.params import (
     ModelFile,
     Running,
     Source,
-    flag,
-    percent_hint,
-)
-from pmlkit.cli.steps import (
     build_model,
     check_output,
     find_method,
+    flag,
     follow,
     limit_jobs,
     load,
     load_model,
     misuse,
     open_table,
+    percent_hint,
     running,
 )
+from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
 
 if TYPE_CHECKING:
     from pmlkit.blocks import RowBlocks

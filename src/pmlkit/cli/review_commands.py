@@ -19,9 +19,21 @@ from rich.rule import Rule
 from rich.text import Text
 
 from pmlkit._words import counted, printable, shortened
+from pmlkit.cli.clean_command import find_suspects, write_labels
+from pmlkit.cli.options import (
+    Common,
+    Force,
+    MinRows,
+    Settling,
+    Source,
+    check_choice,
+    check_output,
+    check_shares,
+    flag,
+    load,
+    percent_hint,
+)
 from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, say
-from pmlkit.cli.params import Common, Force, MinRows, Settling, Source, check_choice, check_shares, flag, percent_hint
-from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult

@@ -7,8 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from pmlkit._arrays import Media, as_ids, as_media, as_names, frame_names, move_columns
-from pmlkit._labels import as_indicator, read_labels
+from pmlkit._arrays import Media, as_ids, as_indicator, as_media, as_names, frame_names, move_columns, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, IntArray, RandomState
 from pmlkit._words import fact_table
 from pmlkit.data._checks import (

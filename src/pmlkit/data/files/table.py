@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pmlkit._arrays import as_indicator
 from pmlkit._files import check_target, replacing
-from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, Features
 from pmlkit._words import counted, did_you_mean, excerpt
 from pmlkit.data._checks import lacking_features
