@@ -29,12 +29,11 @@ from pmlkit.cli.options import check_shares, key_values
 from pmlkit.cli.output import spell
 from pmlkit.data import PMLDataset, load_digit_strips
 from pmlkit.data.files.arff import write_arff
-from pmlkit.data.files.base import as_names, label_key, parse_numbers
+from pmlkit.data.files.base import allowed_bytes, as_names, format_by_name, label_key, matching_files, parse_numbers
 from pmlkit.data.files.delimited import write_tsv
 from pmlkit.data.files.labels import is_text
 from pmlkit.data.files.libsvm import write_libsvm
 from pmlkit.data.files.npz import write_npz
-from pmlkit.data.files.registry import allowed_bytes, format_by_name, matching_files
 from pmlkit.data.files.side_features import pixel_features
 from pmlkit.demo import ask_the_truth, contact_sheet, run_demo
 from pmlkit.exceptions import DataError

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from pmlkit.cli import clean_command
 from pmlkit.cli import output as progress
 from pmlkit.cli.output import Watch, seconds_left
 from pmlkit.data import load_digit_strips

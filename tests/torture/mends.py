@@ -70,7 +70,7 @@ MENDS = [
      "if os.getpid() != owner:", "if False:", "tests/trust/test_stopping.py -k forked"),
     (7, ".part files of dead processes stay", "src/pmlkit/_files.py",
      "    _remove_abandoned(target.parent)", "    pass", "tests/trust/test_stopping.py -k killed_process"),
-    (8, "gzip and bzip2 without limit", f"{FILES}/registry.py",
+    (8, "gzip and bzip2 without limit", f"{FILES}/base.py",
      "if self._n_seen + _LINE_BYTES * self._n_lines > self._limit:", "if False:",
      "tests/trust/test_limits.py -k 'bomb or chosen or rewound'"),
     (8, "MATLAB files without limit", f"{FILES}/mat.py", "self.max_bytes", "2**60",

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX
 _WRITE = """
 import os, sys, time
 sys.argv = ["pmlkit", "info", "nothing"]
-from pmlkit.cli import stopping
 from pmlkit._files import replacing
 from pmlkit.cli.app import app
 from pmlkit.cli import data_commands

@@ -198,7 +198,7 @@ def predict(
 def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) -> "Table | PMLDataset":
     """Read rows as the model knows them: a table of its columns, or a data set."""
     from pmlkit.data import Table
-    from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
+    from pmlkit.data.files.base import TABLE_FORMATS, find_format, matching_files
 
     is_many = matching_files(source.file) is not None
     if needs_labels and is_many:

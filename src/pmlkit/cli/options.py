@@ -363,7 +363,7 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
 
 
 def _files(source: Path) -> Sequence[Path]:
-    from pmlkit.data.files.registry import matching_files
+    from pmlkit.data.files.base import matching_files
 
     return matching_files(source) or [source]
 
@@ -371,7 +371,7 @@ def _files(source: Path) -> Sequence[Path]:
 def _label_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the label files that are read because they lie beside an ARFF file."""
     from pmlkit.data.files.arff_parser import find_label_xml
-    from pmlkit.data.files.registry import stem
+    from pmlkit.data.files.base import stem
 
     found = (find_label_xml(source.parent, stem(source)) for source in inputs)
     return [xml for xml in found if xml is not None]
@@ -402,7 +402,7 @@ def _reading(path: Path) -> Iterator[None]:
 def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
     with _loading():
-        import pmlkit
+        from pmlkit import data
 
     options = source.reading
     if like is not None:
@@ -413,10 +413,10 @@ def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) 
         known = sorted(TABLE_OPTIONS - {"labels", "sep"})
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
     with _reading(source.file):
-        table = pmlkit.open_table(
+        table = data.open_table(
             source.file, format=source.format, like=like, merge_labels=merge_labels, **options, **source.features
         )
-        if like is None and isinstance(table, pmlkit.Table):
+        if like is None and isinstance(table, data.Table):
             table.Y  # noqa: B018  most mistakes are about labels: they come first
     return table
 
@@ -428,7 +428,7 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
     """
     with _loading():
         from pmlkit.data import read
-        from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
+        from pmlkit.data.files.base import TABLE_FORMATS, find_format, matching_files
 
     path = source.file
     with _reading(path):

@@ -32,20 +32,8 @@ from pmlkit.data.files.arff_parser import (
     sparse_fields,
     unquote,
 )
-from pmlkit.data.files.base import (
-    Edits,
-    Missing,
-    TableFile,
-    as_names,
-    check_labels,
-    fill_missing,
-    losses,
-    number_texts,
-    row_blocks,
-    select,
-    written_labels,
-)
-from pmlkit.data.files.registry import Source
+from pmlkit.data.files.base import Edits, Missing, Source, TableFile, as_names, select
+from pmlkit.data.files.datasets import check_labels, fill_missing, losses, number_texts, row_blocks, written_labels
 from pmlkit.exceptions import DataError, PMLWarning
 
 logger = logging.getLogger(__name__)
