@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._files import together
@@ -28,6 +27,7 @@ from pmlkit.cli.options import (
     limit_jobs,
     load,
     misuse,
+    option,
     percent_hint,
     running,
 )
@@ -49,24 +49,14 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="The cleaned table, in the format of FILE; of many files, a new folder.",
-        ),
+        option("The cleaned table, in the format of FILE; of many files, a new folder.", "PATH", "--output", "-o"),
     ] = None
-    report: Annotated[Path | None, typer.Option(metavar="PATH", help="A page (.html) that says what was found.")] = None
-    log: Annotated[Path | None, typer.Option(metavar="PATH", help="A table (.csv) of what was removed, and why.")] = (
-        None
-    )
-    suspects: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A table (.csv) of all doubtful labels, and why.")
-    ] = None
+    report: Annotated[Path | None, option("A page (.html) that says what was found.", "PATH")] = None
+    log: Annotated[Path | None, option("A table (.csv) of what was removed, and why.", "PATH")] = None
+    suspects: Annotated[Path | None, option("A table (.csv) of all doubtful labels, and why.", "PATH")] = None
 
     missing: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A table (.csv) of labels that may be missing: a list to look through."),
+        Path | None, option("A table (.csv) of labels that may be missing: a list to look through.", "PATH")
     ] = None
 
     @property
@@ -84,50 +74,43 @@ def clean(
     common: Common,
     outputs: Outputs,
     where: Running,
-    dry_run: Annotated[bool, flag("--dry-run", help="Only say what would be done; write no cleaned table.")] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done; write no cleaned table.", "--dry-run")] = False,
     precision: Annotated[
         float,
-        typer.Option(
-            help="Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."
-        ),
+        option("Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."),
     ] = 0.9,
-    may_empty_rows: Annotated[bool, flag("--may-empty-rows", help="Allow a row to lose all of its labels.")] = False,
+    may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
     merge_labels: MergeLabels = False,
     min_rows: MinRows = 5,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            help="The method that judges the labels, see `pmlkit methods`; auto: ClearPML.",
-        ),
+        option("The method that judges the labels, see `pmlkit methods`; auto: ClearPML.", "NAME", "--method", "-m"),
     ] = "auto",
     param: MethodParams = None,
     pred_probs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Out-of-sample probabilities of your own model (.npy, .npz, Parquet), used instead of a method. One "
+        option(
+            "Out-of-sample probabilities of your own model (.npy, .npz, Parquet), used instead of a method. One "
             "column per label: in the order of the label columns, of the sorted names of label sets, or named.",
+            "PATH",
         ),
     ] = None,
     every_row_has_a_label: Annotated[
-        str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
+        str, option("Whether each row has a true label among its labels.", "auto|yes|no")
     ] = "auto",
     empty_rows: Annotated[
         str,
-        typer.Option(
-            metavar="auto|unlabelled|negative",
-            help="What rows without labels are: not labelled yet, or rows to which no label applies.",
+        option(
+            "What rows without labels are: not labelled yet, or rows to which no label applies.",
+            "auto|unlabelled|negative",
         ),
     ] = "auto",
     answers: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Answers of a person (.csv: row or id, label, answer): labels called wrong are removed, labels called "
+        option(
+            "Answers of a person (.csv: row or id, label, answer): labels called wrong are removed, labels called "
             "right are kept, and the estimates use both.",
+            "PATH",
         ),
     ] = None,
     settle: Settling = "latest",

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._words import counted, listing, printable
@@ -21,6 +20,7 @@ from pmlkit.cli.options import (
     ModelFile,
     Running,
     Source,
+    argument,
     build_model,
     check_output,
     find_method,
@@ -31,6 +31,7 @@ from pmlkit.cli.options import (
     load_model,
     misuse,
     open_table,
+    option,
     percent_hint,
     running,
 )
@@ -48,9 +49,7 @@ def fit(
     source: Source,
     common: Common,
     where: Running,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="The model file, .skops.", show_default=False)
-    ],
+    output: Annotated[Path, option("The model file, .skops.", "PATH", "--output", "-o", show_default=False)],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
     merge_labels: MergeLabels = False,
@@ -117,26 +116,22 @@ def predict(
     common: Common,
     where: Running,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="PATH", help="The CSV file; without it, standard output.", show_default=False
-        ),
+        Path | None, option("The CSV file; without it, standard output.", "PATH", "--output", "-o", show_default=False)
     ] = None,
-    scores: Annotated[bool, flag("--scores", help="Write every label's score instead of the label sets.")] = False,
+    scores: Annotated[bool, flag("Write every label's score instead of the label sets.", "--scores")] = False,
     probabilities: Annotated[
         bool,
         flag(
+            "Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
             "--probabilities",
-            help="Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
         ),
     ] = False,
     top: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, one per line."),
+        int | None, option("Write the K best labels of each row with their scores, one per line.", "K", min=1)
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
+        option("Predict the labels whose score is at least this, instead of by the model's own threshold."),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,
@@ -259,9 +254,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 
 def methods(
     common: Common,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show the parameters of this one.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, argument("Show the parameters of this one.", "NAME")] = None,
 ) -> None:
     """List the methods, or show one with its parameters."""
     if name is None:

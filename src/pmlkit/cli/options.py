@@ -29,8 +29,20 @@ if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML
     from pmlkit.methods.progress import Counter
 
-flag = partial(typer.Option, metavar="")
-"""An option without a value; typer would show its type."""
+
+def option(help: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """Declare an option: what it does, what is typed after it, and its names where they are not the parameter's."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def flag(help: str, *names: str, **more: Any) -> Any:
+    """Declare an option without a value; typer would show its type."""
+    return option(help, "", *names, **more)
+
+
+def argument(help: str, metavar: str, *, show_default: bool = False, **more: Any) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help, show_default=show_default, **more)
 
 
 def _complete_method(incomplete: str) -> list[tuple[str, str]]:
@@ -67,30 +79,26 @@ def _check_settling(value: str) -> str:
     return value
 
 
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model that `pmlkit fit` wrote.", show_default=False)
-]
-MethodName = Annotated[
-    str, typer.Option("--method", "-m", metavar="NAME", help="See `pmlkit methods`.", autocompletion=_complete_method)
-]
+ModelFile = Annotated[Path, argument("A model that `pmlkit fit` wrote.", "MODEL")]
+MethodName = Annotated[str, option("See `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)]
 _METHOD_PARAMS = "A parameter of the method, repeatable; `pmlkit methods NAME` lists them."
-MethodParams = Annotated[list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help=_METHOD_PARAMS)]
+MethodParams = Annotated[list[str] | None, option(_METHOD_PARAMS, "KEY=VALUE", "--param", "-p")]
 _JOBS = "Processor cores to use at most, by linear algebra and by methods that have n_jobs."
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help=_JOBS, show_default=False)]
+Jobs = Annotated[int | None, option(_JOBS, "N", "--jobs", min=1, show_default=False)]
 _SETTLING = "Which of several answers about one label counts; a tie of the majority comes to unsure."
-Settling = Annotated[str, typer.Option("--settle", metavar="latest|majority", help=_SETTLING, callback=_check_settling)]
-MinRows = Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")]
+Settling = Annotated[str, option(_SETTLING, "latest|majority", "--settle", callback=_check_settling)]
+MinRows = Annotated[int, option("Do not judge labels that are on fewer rows.", min=1)]
 _MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
-MergeLabels = Annotated[bool, flag("--merge-labels", help=_MERGING)]
-Force = Annotated[bool, flag("--force", help="Replace an output that exists.", rich_help_panel="Output")]
+MergeLabels = Annotated[bool, flag(_MERGING, "--merge-labels")]
+Force = Annotated[bool, flag("Replace an output that exists.", "--force", rich_help_panel="Output")]
 
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
 # How the text of a reading option becomes a value: columns may be a list, literals are numbers or yes/no.
 COLUMN_OPTIONS = frozenset({"labels", "truth", "ignore"})
 LITERAL_OPTIONS = frozenset({"max_bytes", "zero_based", "n_features", "n_labels"})
 
-_reading_option = partial(typer.Option, rich_help_panel="Reading the file")
-_feature_option = partial(typer.Option, rich_help_panel="Features of a table")
+_reading_option = partial(option, rich_help_panel="Reading the file")
+_feature_option = partial(option, rich_help_panel="Features of a table")
 
 
 @dataclass(frozen=True)
@@ -99,77 +107,64 @@ class Source:
 
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE",
-            help="The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.",
-            show_default=False,
-        ),
+        argument("The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.", "FILE"),
     ]
     format: Annotated[
         str | None,
         _reading_option(
-            metavar="NAME",
-            help=f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
+            f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
+            "NAME",
             autocompletion=lambda incomplete: [name for name in FORMAT_NAMES if name.startswith(incomplete)],
         ),
     ] = None
     labels: Annotated[
         list[str] | None,
         _reading_option(
-            metavar="NAMES",
-            help="The label columns: comma-separated names, a pattern ('tag_*'), @names.txt (one per line), or the one "
+            "The label columns: comma-separated names, a pattern ('tag_*'), @names.txt (one per line), or the one "
             "column of label sets; for ARFF also the MULAN .xml, or a number (negative: the last ones).",
+            "NAMES",
         ),
     ] = None
     sep: Annotated[
-        str | None,
-        _reading_option(metavar="TEXT", help="Separator of the labels in a cell, such as ';'; by default detected."),
+        str | None, _reading_option("Separator of the labels in a cell, such as ';'; by default detected.", "TEXT")
     ] = None
     id: Annotated[
         str | None,
-        _reading_option(
-            metavar="COLUMN", help="The column that identifies the rows; by default one that is called id or similar."
-        ),
+        _reading_option("The column that identifies the rows; by default one that is called id or similar.", "COLUMN"),
     ] = None
     option: Annotated[
         list[str] | None,
         _reading_option(
-            metavar="KEY=VALUE",
-            help="Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), "
-            "delimiter, encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; "
-            "libsvm: zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how "
-            "much memory a compressed file may take; by default 256 MiB or 200 times its size).",
+            "Further options, repeatable. Tables: truth, ignore (columns), missing (mean, zero, error), delimiter, "
+            "encoding (csv, tsv), media (data sets); arff: nominal (ordinal, onehot), missing, ignore; libsvm: "
+            "zero_based, n_features, n_labels; mat: data, candidates, truth, orientation; all: max_bytes (how much "
+            "memory a compressed file may take; by default 256 MiB or 200 times its size).",
+            "KEY=VALUE",
         ),
     ] = None
-    text: Annotated[list[str] | None, _feature_option(metavar="NAMES", help="Columns of text; they become TF-IDF.")] = (
+    text: Annotated[list[str] | None, _feature_option("Columns of text; they become TF-IDF.", "NAMES")] = None
+    categories: Annotated[list[str] | None, _feature_option("Columns of categories; one 0/1 column each.", "NAMES")] = (
         None
     )
-    categories: Annotated[
-        list[str] | None, _feature_option(metavar="NAMES", help="Columns of categories; one 0/1 column each.")
-    ] = None
-    numbers: Annotated[
-        list[str] | None, _feature_option(metavar="NAMES", help="Columns of numbers; they are scaled.")
-    ] = None
+    numbers: Annotated[list[str] | None, _feature_option("Columns of numbers; they are scaled.", "NAMES")] = None
     images: Annotated[
         str | None,
         _feature_option(
-            metavar="COLUMN=DIR",
-            help="The column of image file names, and the folder where they are; pixels become features.",
+            "The column of image file names, and the folder where they are; pixels become features.", "COLUMN=DIR"
         ),
     ] = None
     embeddings: Annotated[
         Path | None,
         _feature_option(
-            metavar="PATH",
-            help="Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.",
+            "Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.", "PATH"
         ),
     ] = None
     vectorizer: Annotated[
         list[str] | None,
         _feature_option(
-            metavar="KEY=VALUE",
-            help="Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
+            "Change how columns become numbers: max_words, min_rows, ngrams, analyzer (word, char_wb), "
             "max_categories; repeatable.",
+            "KEY=VALUE",
         ),
     ] = None
 
@@ -244,7 +239,7 @@ def _names(words: Iterable[str]) -> str | list[str]:
     return names[0] if len(names) == 1 else names
 
 
-_running_option = partial(typer.Option, rich_help_panel="Larger data", show_default=False)
+_running_option = partial(option, rich_help_panel="Larger data", show_default=False)
 
 
 @dataclass(frozen=True)
@@ -252,21 +247,16 @@ class Running:
     """Where work on rows in blocks runs."""
 
     workers: Annotated[
-        int | None,
-        _running_option(
-            metavar="N", min=1, help="Work in N processes on blocks of rows (methods that learn from them)."
-        ),
+        int | None, _running_option("Work in N processes on blocks of rows (methods that learn from them).", "N", min=1)
     ] = None
     memory: Annotated[
         str | None,
         _running_option(
-            metavar="SIZE",
-            help="Memory of each worker, such as 2GB; without --workers, about how much is used for blocks of rows.",
+            "Memory of each worker, such as 2GB; without --workers, about how much is used for blocks of rows.", "SIZE"
         ),
     ] = None
     dask: Annotated[
-        str | None,
-        _running_option(metavar="ADDRESS", help="Work on the Dask cluster of this scheduler, such as tcp://host:8786."),
+        str | None, _running_option("Work on the Dask cluster of this scheduler, such as tcp://host:8786.", "ADDRESS")
     ] = None
 
     @property
@@ -282,13 +272,11 @@ _output_flag = partial(flag, rich_help_panel="Output")
 class Common:
     """Options of every command."""
 
-    json: Annotated[bool, _output_flag("--json", help="Print the facts as JSON, for programs.")] = False
-    verbose: Annotated[
-        bool, _output_flag("--verbose", "-v", help="Show what is being done.", callback=start_logging)
-    ] = False
-    debug: Annotated[bool, _output_flag("--debug", help="Show the traceback of an error (or set PMLKIT_DEBUG=1).")] = (
+    json: Annotated[bool, _output_flag("Print the facts as JSON, for programs.", "--json")] = False
+    verbose: Annotated[bool, _output_flag("Show what is being done.", "--verbose", "-v", callback=start_logging)] = (
         False
     )
+    debug: Annotated[bool, _output_flag("Show the traceback of an error (or set PMLKIT_DEBUG=1).", "--debug")] = False
 
 
 def key_values(words: Iterable[str], option: str) -> dict[str, str]:
