@@ -18,8 +18,7 @@ import numpy as np
 
 from pmlkit._arrays import is_table
 from pmlkit._optional import optional_import
-from pmlkit.blocks.engine import Call, Engine, Held, LocalEngine, State
-from pmlkit.blocks.packed import n_bytes
+from pmlkit.blocks.engine import Call, Engine, Held, LocalEngine, State, n_bytes
 from pmlkit.blocks.row_blocks import RowBlocks, n_bytes_of
 
 _LEAST_MEMORY = 400 * 10**6  # of a worker: libraries, and what it computes on a few rows
@@ -37,11 +36,7 @@ _OWN_MEMORY = 350 * 10**6  # bytes that a worker needs for the libraries and for
 class Executor:
     """Where work on blocks runs; made by `executor`.
 
-    Attributes
-    ----------
-    client : distributed.Client or None
-    memory_budget : int or None
-        Bytes, where blocks are computed by this process.
+    `client`: of a Dask cluster, or None. `memory_budget`: bytes, where blocks are computed by this process.
     """
 
     client: Any = None
@@ -181,13 +176,6 @@ class DaskEngine(Engine):
     """Blocks and their state on the workers of a cluster; only reductions come to the client.
 
     Every value is a task of pure functions, so that what a dead worker held is computed again.
-
-    Parameters
-    ----------
-    n_blocks : int
-    client : distributed.Client
-    checkpoint : str or path, optional
-        See `Engine`.
     """
 
     def __init__(self, n_blocks: int, client: Any, *, checkpoint: str | Path | None = None) -> None:

@@ -178,21 +178,9 @@ class RowBlocks(Rows):
         self.label_names = tuple(names) if names is not None else tuple(f"label_{k}" for k in range(self.n_labels))
 
     def lazy(self, function: Callable[..., Any], *states: State, width: int | None, dtype: Any, **shared: Any) -> Any:
-        """Return an array that is computed block by block when it is asked for.
+        """Return an array that is computed block by block when it is asked for: a Dask array on a cluster, or a State.
 
-        Parameters
-        ----------
-        function : callable
-            From the blocks' values to that of the result.
-        *states : State
-        width : int or None
-            Columns of the result; None for one dimension.
-        dtype : dtype
-        **shared : object
-
-        Returns
-        -------
-        result : Dask array on a cluster, State otherwise
+        `function`: from the blocks' values to that of the result. `width`: its columns, None for one dimension.
         """
         state = self.engine.map(function, *states, keep=False, **shared)
         return self.as_array(state, width=width, dtype=dtype)

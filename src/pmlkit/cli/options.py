@@ -358,7 +358,7 @@ def _files(source: Path) -> Sequence[Path]:
 
 def _label_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the label files that are read because they lie beside an ARFF file."""
-    from pmlkit.data.files.arff_parser import find_label_xml
+    from pmlkit.data.files.arff import find_label_xml
     from pmlkit.data.files.base import stem
 
     found = (find_label_xml(source.parent, stem(source)) for source in inputs)

@@ -14,8 +14,7 @@ from pmlkit._arrays import as_indicator
 from pmlkit._files import check_target, replacing
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted, did_you_mean, excerpt
-from pmlkit.data._checks import lacking_features
-from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.dataset import PMLDataset, lacking_features
 from pmlkit.data.files.arff import ArffFile, label_positions
 from pmlkit.data.files.base import (
     FEATURE_PREFIX,
