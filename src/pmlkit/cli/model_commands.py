@@ -253,8 +253,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 
 
 def methods(
-    common: Common,
-    name: Annotated[str | None, argument("Show the parameters of this one.", "NAME")] = None,
+    common: Common, name: Annotated[str | None, argument("Show the parameters of this one.", "NAME")] = None
 ) -> None:
     """List the methods, or show one with its parameters."""
     if name is None:

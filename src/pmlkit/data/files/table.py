@@ -38,13 +38,7 @@ from pmlkit.data.files.base import (
     select,
 )
 from pmlkit.data.files.datasets import own_layout, to_dataset
-from pmlkit.data.files.features import (
-    FeatureColumns,
-    TableReader,
-    VectorizerSettings,
-    choose_columns,
-    find_identifier,
-)
+from pmlkit.data.files.features import FeatureColumns, TableReader, VectorizerSettings, choose_columns, find_identifier
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
 from pmlkit.data.files.side_features import SideFeatures
 from pmlkit.data.files.table_files import TableFiles
