@@ -49,14 +49,14 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        option("The cleaned table, in the format of FILE; of many files, a new folder.", "PATH", "--output", "-o"),
+        option("The cleaned table, in the format of FILE; for many files, a new folder.", "PATH", "--output", "-o"),
     ] = None
     report: Annotated[Path | None, option("A page (.html) that says what was found.", "PATH")] = None
     log: Annotated[Path | None, option("A table (.csv) of what was removed, and why.", "PATH")] = None
     suspects: Annotated[Path | None, option("A table (.csv) of all doubtful labels, and why.", "PATH")] = None
 
     missing: Annotated[
-        Path | None, option("A table (.csv) of labels that may be missing: a list to look through.", "PATH")
+        Path | None, option("A table (.csv) of labels that may be missing, to look through.", "PATH")
     ] = None
 
     @property
@@ -74,10 +74,13 @@ def clean(
     common: Common,
     outputs: Outputs,
     where: Running,
-    dry_run: Annotated[bool, flag("Only say what would be done; write no cleaned table.", "--dry-run")] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done: write no cleaned table.", "--dry-run")] = False,
     precision: Annotated[
         float,
-        option("Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."),
+        option(
+            "Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1).",
+            "SHARE",
+        ),
     ] = 0.9,
     may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
     merge_labels: MergeLabels = False,
@@ -96,7 +99,7 @@ def clean(
         ),
     ] = None,
     every_row_has_a_label: Annotated[
-        str, option("Whether each row has a true label among its labels.", "auto|yes|no")
+        str, option("Whether at least one of each row's labels is true.", "auto|yes|no")
     ] = "auto",
     empty_rows: Annotated[
         str,

@@ -37,7 +37,7 @@ OutputFile = Annotated[
 
 
 def info(source: Source, common: Common) -> None:
-    """Describe a data set, table or model file.
+    """Describe a data set, a table or a model file.
 
     Of data: its size, its labels, and its noise where the truth is known. Of a model that `pmlkit fit` wrote: what it
     was trained on, how, when, and its limits.
@@ -146,31 +146,36 @@ def noise(
     out: OutputFile,
     common: Common,
     ratio: Annotated[
-        float | None, option("False candidates per true label; 0.5 is the papers' 50 %.", min=0.0, show_default="1.0")
+        float | None,
+        option("False candidates per true label; 0.5 is the papers' 50 %. \\[default: 1]", "RATIO", min=0.0),
     ] = None,
     kind: Annotated[
         str,
         option(
             "Which labels: uniform (any), correlated (that go with the true ones), confusable (that a model finds "
             "plausible from the features).",
+            "KIND",
             autocompletion=lambda: list(_KINDS),
         ),
     ] = "uniform",
     rounding: Annotated[
         str,
         option(
-            f"What becomes of fractions of a label in a row: {', '.join(_ROUNDINGS)}.",
+            f"How fractions of a label in a row are rounded: {', '.join(_ROUNDINGS)}.",
+            "HOW",
             autocompletion=lambda: list(_ROUNDINGS),
         ),
     ] = "stochastic",
     avg_candidates: Annotated[
-        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", min=1)
+        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", "N", min=1)
     ] = None,
     extra_labels: Annotated[
-        int | None, option("Instead of --ratio: this number of false labels per row.", min=1)
+        int | None, option("Instead of --ratio: this number of false labels per row.", "N", min=1)
     ] = None,
-    row_fraction: Annotated[float, option("With --extra-labels: on this share of the rows.", min=0.0, max=1.0)] = 1.0,
-    seed: Annotated[int, option("The same seed gives the same noise.", min=0)] = 0,
+    row_fraction: Annotated[
+        float, option("With --extra-labels: on this share of the rows.", "SHARE", min=0.0, max=1.0)
+    ] = 1.0,
+    seed: Annotated[int, option("The same seed gives the same noise.", "SEED", min=0)] = 0,
     force: Force = False,
 ) -> None:
     """Add false candidates to true labels, for experiments whose right answer is known."""

@@ -80,14 +80,16 @@ def _check_settling(value: str) -> str:
 
 
 ModelFile = Annotated[Path, argument("A model that `pmlkit fit` wrote.", "MODEL")]
-MethodName = Annotated[str, option("See `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)]
+MethodName = Annotated[
+    str, option("The method, see `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)
+]
 _METHOD_PARAMS = "A parameter of the method, repeatable; `pmlkit methods NAME` lists them."
 MethodParams = Annotated[list[str] | None, option(_METHOD_PARAMS, "KEY=VALUE", "--param", "-p")]
-_JOBS = "Processor cores to use at most, by linear algebra and by methods that have n_jobs."
+_JOBS = "Use at most N processor cores (linear algebra, and methods that have n_jobs)."
 Jobs = Annotated[int | None, option(_JOBS, "N", "--jobs", min=1, show_default=False)]
-_SETTLING = "Which of several answers about one label counts; a tie of the majority comes to unsure."
+_SETTLING = "Which of several answers about one label counts; a tied majority counts as unsure."
 Settling = Annotated[str, option(_SETTLING, "latest|majority", "--settle", callback=_check_settling)]
-MinRows = Annotated[int, option("Do not judge labels that are on fewer rows.", min=1)]
+MinRows = Annotated[int, option("Do not judge labels that are on fewer than N rows.", "N", min=1)]
 _MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
 MergeLabels = Annotated[bool, flag(_MERGING, "--merge-labels")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force", rich_help_panel="Output")]
@@ -107,7 +109,9 @@ class Source:
 
     file: Annotated[
         Path,
-        argument("The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.", "FILE"),
+        argument(
+            "The data set or table; - for standard input, a quoted pattern ('posts-*.csv') for many files.", "FILE"
+        ),
     ]
     format: Annotated[
         str | None,
@@ -247,7 +251,8 @@ class Running:
     """Where work on rows in blocks runs."""
 
     workers: Annotated[
-        int | None, _running_option("Work in N processes on blocks of rows (methods that learn from them).", "N", min=1)
+        int | None,
+        _running_option("Work on blocks of rows in N processes (for methods that learn from blocks).", "N", min=1),
     ] = None
     memory: Annotated[
         str | None,
