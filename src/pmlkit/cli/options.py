@@ -181,7 +181,7 @@ class Source:
         beside = [Path(name) for name in names if os.path.isfile(name)]
         return [self.file, *beside, *([] if self.embeddings is None else [self.embeddings])]
 
-    @property
+    @functools.cached_property
     def reading(self) -> dict[str, Any]:
         """The options of `pmlkit.data.read` and `pmlkit.open_table`."""
         options: dict[str, Any] = {}
@@ -202,7 +202,7 @@ class Source:
             options["sep"] = self.sep
         return options
 
-    @property
+    @functools.cached_property
     def features(self) -> dict[str, Any]:
         """The options of `pmlkit.open_table` that name features, as far as they were used."""
         if self.images is not None and not all(self.images.partition("=")):
@@ -347,27 +347,18 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
     `force`: whether another file that is there may be replaced.
     """
-    inputs = tuple(found for source in inputs for found in _files(source))
-    side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
-    for source in (*inputs, *side_files):
+    from pmlkit.data.files.arff import find_label_xml
+    from pmlkit.data.files.base import matching_files, stem
+
+    inputs = tuple(found for source in inputs for found in matching_files(source) or [source])
+    # The label files that are read because they lie beside an ARFF file.
+    side_files = (
+        [find_label_xml(source.parent, stem(source)) for source in inputs] if target.suffix.lower() == ".xml" else []
+    )
+    for source in (*inputs, *filter(None, side_files)):
         if target.exists() and source.exists() and target.samefile(source):
             raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
     check_target(target, force=force)
-
-
-def _files(source: Path) -> Sequence[Path]:
-    from pmlkit.data.files.base import matching_files
-
-    return matching_files(source) or [source]
-
-
-def _label_files(inputs: Sequence[Path]) -> list[Path]:
-    """Return the label files that are read because they lie beside an ARFF file."""
-    from pmlkit.data.files.arff import find_label_xml
-    from pmlkit.data.files.base import stem
-
-    found = (find_label_xml(source.parent, stem(source)) for source in inputs)
-    return [xml for xml in found if xml is not None]
 
 
 @contextlib.contextmanager
@@ -381,11 +372,6 @@ def misuse(kind: type[Exception] = ValueError) -> Iterator[None]:
         raise Misuse(str(error)) from error
 
 
-def _loading() -> Watch:
-    """Show that libraries are being imported: on a busy machine it takes seconds."""
-    return Watch("loading the libraries")
-
-
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
     with misuse(), Watch(f"reading {path.name}"):
@@ -394,14 +380,12 @@ def _reading(path: Path) -> Iterator[None]:
 
 def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
-    with _loading():
+    with Watch("loading the libraries"):  # on a busy machine it takes seconds
         from pmlkit import data
 
-    options = source.reading
-    if like is not None:
-        options.pop("labels", None)
-        if source.features.keys() - {"images", "embeddings"}:
-            raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
+    options = {key: value for key, value in source.reading.items() if like is None or key != "labels"}
+    if like is not None and source.features.keys() - {"images", "embeddings"}:
+        raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
     for key in set(options) - TABLE_OPTIONS:
         known = sorted(TABLE_OPTIONS - {"labels", "sep"})
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
@@ -419,7 +403,7 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
 
     `keep_table`: open tables of numbers as tables, too, so that they can be written again.
     """
-    with _loading():
+    with Watch("loading the libraries"):
         from pmlkit.data import read
         from pmlkit.data.files.base import TABLE_FORMATS, find_format, matching_files
 

@@ -509,7 +509,7 @@ class Table:
             with self._named_errors():
                 data = to_dataset(
                     self._file, labels, self._wanted_truth, self._options["sep"], self.id_column, None,
-                    self._options["ignored"], self._options["missing"],
+                    self._options["ignored"], self._options["missing"], self._labels,
                 )  # fmt: skip
             return data.replace(**about)
         return PMLDataset(
