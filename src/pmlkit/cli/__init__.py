@@ -24,13 +24,17 @@ def main() -> None:
         stop_on_sigterm()
         from pmlkit.cli.app import app
 
-        app(prog_name="pmlkit")
+        try:
+            app(prog_name="pmlkit")
+        finally:
+            end_on_signals()
     except (ImportError, MemoryError) as error:
         if not lacks_memory(error):
             raise
         sys.stderr.write(f"error: {NO_MEMORY}\n")
         sys.exit(1)
     except KeyboardInterrupt:  # while modules are imported; later the app handles it
+        end_on_signals()
         reason, code = stopped_by()
         if sys.stderr is not None:
             sys.stderr.write(f"stopped: {reason}\n")
@@ -78,6 +82,17 @@ def stop_on_sigterm() -> None:
 
     sys.unraisablehook = repeat
     signal.signal(signal.SIGTERM, stop)
+
+
+def end_on_signals() -> None:
+    """Let signals end this process at once, without a word: its work is done, and Python is about to end."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
 
 
 def was_terminated() -> bool:
