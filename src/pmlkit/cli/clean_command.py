@@ -20,8 +20,8 @@ from pmlkit.cli.options import (
     Settling,
     Source,
     build_model,
-    check_choice,
     check_output,
+    choice,
     flag,
     follow,
     limit_jobs,
@@ -99,13 +99,13 @@ def clean(
         ),
     ] = None,
     every_row_has_a_label: Annotated[
-        str, option("Whether at least one of each row's labels is true.", "auto|yes|no")
+        str, choice("Whether at least one of each row's labels is true.", tuple(_ANSWERS))
     ] = "auto",
     empty_rows: Annotated[
         str,
-        option(
+        choice(
             "What rows without labels are: not labelled yet, or rows to which no label applies.",
-            "auto|unlabelled|negative",
+            ("auto", "unlabelled", "negative"),
         ),
     ] = "auto",
     answers: Annotated[
@@ -129,8 +129,6 @@ def clean(
     _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
-    check_choice(every_row_has_a_label, _ANSWERS, "--every-row-has-a-label")
-    check_choice(empty_rows, ("auto", "unlabelled", "negative"), "--empty-rows")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:

@@ -40,6 +40,16 @@ def flag(help: str, *names: str, **more: Any) -> Any:
     return option(help, "", *names, **more)
 
 
+def choice(help: str, words: tuple[str, ...]) -> Any:
+    """Declare an option that takes one of some words."""
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        check_choice(value, words, param.opts[0])
+        return value
+
+    return option(help, "|".join(words), callback=check, autocompletion=lambda: list(words))
+
+
 def argument(help: str, metavar: str, *, show_default: bool = False, **more: Any) -> Any:
     """Declare an argument."""
     return typer.Argument(metavar=metavar, help=help, show_default=show_default, **more)
@@ -74,11 +84,6 @@ def percent_hint(option: str, percent: float) -> str:
     return f" For {percent:g} % write --{option} {percent / 100:g}."
 
 
-def _check_settling(value: str) -> str:
-    check_choice(value, ("latest", "majority"), "--settle")
-    return value
-
-
 ModelFile = Annotated[Path, argument("A model that `pmlkit fit` wrote.", "MODEL")]
 MethodName = Annotated[
     str, option("The method, see `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)
@@ -88,7 +93,7 @@ MethodParams = Annotated[list[str] | None, option(_METHOD_PARAMS, "KEY=VALUE", "
 _JOBS = "Use at most N processor cores (linear algebra, and methods that have n_jobs)."
 Jobs = Annotated[int | None, option(_JOBS, "N", "--jobs", min=1, show_default=False)]
 _SETTLING = "Which of several answers about one label counts; a tied majority counts as unsure."
-Settling = Annotated[str, option(_SETTLING, "latest|majority", "--settle", callback=_check_settling)]
+Settling = Annotated[str, choice(_SETTLING, ("latest", "majority"))]
 MinRows = Annotated[int, option("Do not judge labels that are on fewer than N rows.", "N", min=1)]
 _MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
 MergeLabels = Annotated[bool, flag(_MERGING, "--merge-labels")]
@@ -118,7 +123,7 @@ class Source:
         _reading_option(
             f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
             "NAME",
-            autocompletion=lambda incomplete: [name for name in FORMAT_NAMES if name.startswith(incomplete)],
+            autocompletion=lambda: list(FORMAT_NAMES),
         ),
     ] = None
     labels: Annotated[
