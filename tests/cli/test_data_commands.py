@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from pmlkit.cli.params import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
+from pmlkit.cli.options import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
 from pmlkit.data import read
-from pmlkit.data.files.registry import FORMATS
+from pmlkit.data.files.base import FORMATS
 
 
 @pytest.fixture

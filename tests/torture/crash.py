@@ -125,7 +125,7 @@ def fit_with_checkpoint():
     from pmlkit import ClearPML
     from pmlkit._files import replacing
     from pmlkit.blocks import RowBlocks
-    from pmlkit.cli.stopping import end_on_signals, stop_on_sigterm, stopped_by
+    from pmlkit.cli import end_on_signals, stop_on_sigterm, stopped_by
     from pmlkit.data import load_digit_strips
 
     stop_on_sigterm()

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX
 _WRITE = """
 import os, sys, time
 sys.argv = ["pmlkit", "info", "nothing"]
-from pmlkit.cli import stopping
 from pmlkit._files import replacing
 from pmlkit.cli.app import app
 from pmlkit.cli import data_commands
@@ -95,7 +94,7 @@ def _unused_process():
 def test_a_forked_child_ends_at_once():
     script = """
 import os, signal, time
-from pmlkit.cli.stopping import stop_on_sigterm
+from pmlkit.cli import stop_on_sigterm
 stop_on_sigterm()
 reading, writing = os.pipe()
 child = os.fork()
@@ -122,7 +121,7 @@ def test_little_is_imported_before_ctrl_c_is_quiet():
     assert set(done.stdout.split()) == {"pmlkit", "pmlkit.cli"}
 
 
-@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "pmlkit.cli.stopping"])
+@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "threading"])
 def test_ctrl_c_while_modules_are_imported_is_quiet(module):
     script = f"""
 import builtins, os, signal, sys

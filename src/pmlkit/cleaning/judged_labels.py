@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
-from pmlkit._arrays import row_of_cells, without_cells
-from pmlkit._labels import LabelFormat, in_format, read_labels
+from pmlkit._arrays import LabelFormat, in_format, read_labels, row_of_cells, without_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.cleaning import removal
 from pmlkit.cleaning.estimates import Estimate, NoiseRates, n_first, rates_per_label, with_mean

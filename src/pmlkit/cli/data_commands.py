@@ -3,13 +3,22 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._words import printable
+from pmlkit.cli.options import (
+    Common,
+    Force,
+    Source,
+    argument,
+    check_choice,
+    check_output,
+    load,
+    load_model,
+    misuse,
+    option,
+)
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
-from pmlkit.cli.params import Common, Force, Source, check_choice
-from pmlkit.cli.steps import check_output, load, load_model, misuse
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -23,12 +32,7 @@ _KINDS = ("uniform", "correlated", "confusable")
 _ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
 
 OutputFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="OUT",
-        help="The file to write; its ending selects the format (.npz keeps everything).",
-        show_default=False,
-    ),
+    Path, argument("The file to write; its ending selects the format (.npz keeps everything).", "OUT")
 ]
 
 
@@ -121,12 +125,9 @@ def convert(
     source: Source,
     out: OutputFile,
     common: Common,
-    out_format: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.")
-    ] = None,
+    out_format: Annotated[str | None, option(f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.", "NAME")] = None,
     out_labels: Annotated[
-        str | None,
-        typer.Option(metavar="WHICH", help="For arff and libsvm, which hold one label block: candidates or truth."),
+        str | None, option("For arff and libsvm, which hold one label block: candidates or truth.", "WHICH")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -145,34 +146,31 @@ def noise(
     out: OutputFile,
     common: Common,
     ratio: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="False candidates per true label; 0.5 is the papers' 50 %.", show_default="1.0"),
+        float | None, option("False candidates per true label; 0.5 is the papers' 50 %.", min=0.0, show_default="1.0")
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(
-            help="Which labels: uniform (any), correlated (that go with the true ones), confusable (that a model "
-            "finds plausible from the features).",
+        option(
+            "Which labels: uniform (any), correlated (that go with the true ones), confusable (that a model finds "
+            "plausible from the features).",
             autocompletion=lambda: list(_KINDS),
         ),
     ] = "uniform",
     rounding: Annotated[
         str,
-        typer.Option(
-            help=f"What becomes of fractions of a label in a row: {', '.join(_ROUNDINGS)}.",
+        option(
+            f"What becomes of fractions of a label in a row: {', '.join(_ROUNDINGS)}.",
             autocompletion=lambda: list(_ROUNDINGS),
         ),
     ] = "stochastic",
     avg_candidates: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --ratio: fill every row up to this number of candidates.")
+        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", min=1)
     ] = None,
     extra_labels: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --ratio: this number of false labels per row.")
+        int | None, option("Instead of --ratio: this number of false labels per row.", min=1)
     ] = None,
-    row_fraction: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="With --extra-labels: on this share of the rows.")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same noise.")] = 0,
+    row_fraction: Annotated[float, option("With --extra-labels: on this share of the rows.", min=0.0, max=1.0)] = 1.0,
+    seed: Annotated[int, option("The same seed gives the same noise.", min=0)] = 0,
     force: Force = False,
 ) -> None:
     """Add false candidates to true labels, for experiments whose right answer is known."""

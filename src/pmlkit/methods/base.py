@@ -16,9 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, is_table, moderate
-from pmlkit._labels import LabelFormat, in_format, ranked_names
-from pmlkit._threads import one_blas_thread, one_of_each_warning
+from pmlkit._arrays import LabelFormat, as_csr, in_format, is_table, moderate, ranked_names
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.blocks import RowBlocks, holds_blocks
 from pmlkit.methods import in_blocks, labels
@@ -27,6 +25,7 @@ from pmlkit.methods.learned import Learned, LearnedBlocks
 from pmlkit.methods.model_card import card_text, training_record
 from pmlkit.methods.model_file import estimator_state
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
+from pmlkit.methods.threads import one_blas_thread, one_of_each_warning
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
 
 __all__ = ["BasePML", "Learned", "LearnedBlocks", "labelled_rows"]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import as_row_blocks
 from pmlkit.methods.calibration import calibrated
 from pmlkit.methods.model_card import training_record
 from pmlkit.methods.model_file import ONLY_FOR_TRAINING
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.threads import one_blas_thread
 
 __all__ = ["MANY_ROWS", "answers", "best_labels", "decision", "fit", "label_set", "probability", "top"]
 

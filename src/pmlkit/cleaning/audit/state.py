@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit._arrays import generator, without_cells
-from pmlkit._labels import in_format
+from pmlkit._arrays import generator, in_format, without_cells
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes

@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
@@ -25,6 +24,7 @@ from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
 from pmlkit.methods.pml_lfc.solver import Prepared, alternate, coefficients_of, mean_confidence, refined, solve
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
