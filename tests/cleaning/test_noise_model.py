@@ -8,8 +8,16 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from pmlkit.cleaning import clean
-from pmlkit.cleaning.audit.features import _best_other, _mean_lift, _rank_within, _votes, curve_design, order_design
-from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
+from pmlkit.cleaning.audit.noise_model import (
+    Design,
+    _best_other,
+    _mean_lift,
+    _rank_within,
+    _votes,
+    curve_design,
+    fit_noise_model,
+    order_design,
+)
 from pmlkit.data import load_digit_strips, make_pml
 
 

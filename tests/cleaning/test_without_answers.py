@@ -15,9 +15,8 @@ from sklearn.metrics import roc_auc_score
 from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
 from pmlkit.cleaning.calibration import false_probability, noise_rates
-from pmlkit.cleaning.cell_features import _MAX_RELATED, CellFeatures, _relations, _two_best
 from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
-from pmlkit.cleaning.injected_null import InjectedCells, _logistic
+from pmlkit.cleaning.injected_null import _MAX_RELATED, CellFeatures, InjectedCells, _logistic, _relations, _two_best
 from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.exceptions import PMLWarning

@@ -21,8 +21,6 @@ from sklearn.isotonic import IsotonicRegression
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, FloatArray, IntArray
 
-__all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds", "noise_rates"]
-
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
 _LOW_QUANTILE = 0.25
 _PSEUDO_ROWS = 50

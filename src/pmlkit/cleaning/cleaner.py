@@ -28,18 +28,24 @@ from pmlkit._typing import FloatArray
 from pmlkit._words import listing
 from pmlkit.blocks import holds_blocks
 from pmlkit.cleaning.audit.answers import Settle
-from pmlkit.cleaning.audit.verified import with_answers
-from pmlkit.cleaning.blocks import fit_to_blocks, judged_blocks, row_keys
+from pmlkit.cleaning.audit.engine import with_answers
 from pmlkit.cleaning.calibration import false_probability
 from pmlkit.cleaning.estimates import assess
-from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence, predicts_labels, well_predicted
+from pmlkit.cleaning.evidence import (
+    checked_probabilities,
+    cross_fit,
+    fit_to_blocks,
+    given_evidence,
+    judged_blocks,
+    predicts_labels,
+    row_keys,
+    well_predicted,
+)
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.methods import labels, make_classifier
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.model_file import model_file_state
-
-__all__ = ["LabelCleaner", "clean"]
 
 
 class _Validator(BaseEstimator):

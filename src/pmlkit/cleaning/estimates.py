@@ -16,13 +16,11 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, FloatArray, IntArray
 from pmlkit.cleaning.calibration import LABEL_SPREAD
-from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
-from pmlkit.cleaning.rank_mixture import SafeDepths
+from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull, SafeDepths
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Estimate", "NoiseRates", "Verdict", "assess", "judge", "n_first", "rates_per_label", "with_mean"]
 
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
@@ -183,7 +181,7 @@ def judge(
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
     >>> from pmlkit.cleaning.injected_null import InjectedNull
-    >>> from pmlkit.cleaning.rank_mixture import RankMixture
+    >>> from pmlkit.cleaning.injected_null import RankMixture
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)

@@ -2,8 +2,10 @@
 
 Methods that cross-fit inside (`ClearPML`, `CandidateLogistic`, `CandidateClassifier`) are fitted once. Any other
 estimator is fitted once per fold, on the rows of the other folds. Or the user brings probabilities of his own model.
+With rows in blocks the features stay where they are; candidates and their scores come to one place.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,29 +18,22 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from pmlkit._arrays import frame_names
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._arrays import as_csr, frame_names, row_hash
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import did_you_mean
+from pmlkit.blocks import RowBlocks, as_row_blocks
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
 from pmlkit.numerics.folds import content_folds
 
-__all__ = [
-    "Evidence",
-    "checked_probabilities",
-    "cross_fit",
-    "evidence_of",
-    "given_evidence",
-    "label_auc",
-    "predicts_labels",
-    "well_predicted",
-]
-
 _TOO_GOOD = 0.99  # mean AUC from which probabilities must be in-sample
 _MAX_AUC_ROWS = 20_000
 _Z95 = 1.645
 _LEAST_AUC = 0.6
+
+MOST_CELLS = 40_000_000
+"""Scores, rows times labels, that are judged in one place: 160 MB."""
 
 
 @dataclass(frozen=True)
@@ -329,3 +324,54 @@ def _as_probabilities(raw: FloatArray, Y: CSR) -> FloatArray:
         slope = max(float(curve.coef_[0, 0]), 0.0)
         scores[:, k] = expit(slope * z[:, 0] + float(curve.intercept_[0]))
     return scores
+
+
+def judged_blocks(X: Any, Y: Any, pred_probs: Any) -> tuple[RowBlocks, CSR]:
+    """Return rows in blocks that `clean` can judge and all their candidates, or say why it cannot."""
+    if pred_probs is not None:
+        raise ValueError("pred_probs are for data in memory: leave them out, or compute Y first and leave X out.")
+    rows = as_row_blocks(X, Y)
+    if rows.Y is None:
+        raise ValueError("Y must be given: the candidates to judge.")
+    if rows.n_rows * rows.n_labels > MOST_CELLS:
+        raise ValueError(
+            f"clean judges blocks of up to {MOST_CELLS:,} cells, got {rows.n_rows:,} rows x {rows.n_labels:,} labels: "
+            "give some of the rows, or fit ClearPML to all, whose label_confidence_ is lowest where labels are "
+            "probably wrong."
+        )
+    return rows, rows.Y.compute()
+
+
+def fit_to_blocks(model: Any, rows: RowBlocks, judged: IntArray, Y: CSR, *, on_fit: Callable[[Any], Any]) -> Evidence:
+    """Score every cell of the judged labels by a method that learns from blocks and cross-fits inside."""
+    if not (getattr(model, "_fits_blocks", False) and getattr(model, "_cross_fits", False)):
+        raise ValueError(
+            f"{type(model).__name__} cannot judge labels in blocks: use ClearPML, or compute X and Y first."
+        )
+    assert rows.Y is not None
+    part = copy.copy(rows)
+    part.Y = rows.engine.map(_columns, rows.Y, labels=judged)
+    part.n_labels, part.label_names = len(judged), tuple(rows.label_names[k] for k in judged)
+    fitted = clone(model)
+    on_fit(fitted)
+    fitted.fit(part)
+    scores, confidence = (_here(rows, array) for array in (fitted.out_of_fold_scores_, fitted.label_confidence_))
+    return evidence_of(fitted, np.array(scores), confidence.data, Y)
+
+
+def row_keys(rows: RowBlocks) -> IntArray:
+    """Return numbers that identify the rows by their content."""
+    return np.concatenate(rows.engine.reduce(_keys, rows.X))
+
+
+def _here(rows: RowBlocks, array: Any) -> Any:
+    client = getattr(rows.engine, "client", None)
+    return array.compute() if client is None else array.compute(scheduler=client)
+
+
+def _columns(Y: CSR, *, labels: IntArray) -> CSR:
+    return as_csr(Y[:, labels])
+
+
+def _keys(X: Features) -> list[Any]:
+    return [row_hash(X)]

@@ -18,13 +18,12 @@ from pmlkit._typing import BoolArray
 from pmlkit._words import between, fact_table, grid, harmless, shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
-from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
+from pmlkit.cleaning.reasons import TWINS_LIMIT, Twins
 from pmlkit.cleaning.result import CleaningResult
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Audit
 
-__all__ = ["confused_pairs", "notebook_view", "png", "render_report", "summarise", "write_report"]
 
 _N_LABELS, _N_PAIRS, _N_SUSPECTS, _N_REMOVED, _N_BY_HAND, _N_TWINS, _N_MISSING = 20, 10, 24, 30, 12, 10, 12
 _TEXT_LENGTH = 280

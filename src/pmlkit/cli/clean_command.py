@@ -270,7 +270,7 @@ def find_suspects(
 
     from pmlkit.blocks import Executor, holds_blocks
     from pmlkit.cleaning import clean as judge
-    from pmlkit.cleaning.result import ENOUGH_ROWS
+    from pmlkit.cleaning.injected_null import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
         if holds_blocks(table):

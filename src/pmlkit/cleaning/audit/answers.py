@@ -23,21 +23,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "RIGHT",
-    "UNKNOWN",
-    "UNSURE",
-    "WORDS",
-    "WRONG",
-    "Answers",
-    "Settle",
-    "as_answers",
-    "code",
-    "error_rate",
-    "find_cells",
-    "fingerprint",
-    "settled",
-]
 
 UNKNOWN, WRONG, RIGHT, UNSURE = 0, 1, 2, 3
 """What is known of a candidate."""

@@ -22,7 +22,7 @@ All this is a function of the drawn order and of the truth. It does not matter, 
 when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate in it is
 unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
 
-**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
+**Several ** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
 it back when it would have succeeded with R = 0, too: then S as a whole holds what is promised, but for an accident. So
 until the first accident on a set that does not, no such set has given anything back, and their d add up to at most the
 budget. Each has an accident with probability at most its d given all that was known when it began. So a false statement
@@ -32,7 +32,7 @@ stops at will.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -41,7 +41,8 @@ from scipy.stats import norm
 from pmlkit._typing import FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 
-__all__ = ["Attempt", "Ledger", "Progress", "log_wealth", "null_count", "propose", "settle"]
+if TYPE_CHECKING:
+    import pandas as pd
 
 SPENT = 0.7  # of the budget that is left, by a test
 _BET_DRAWS = 40.0  # that a test's bet on the predicted precision is worth
@@ -348,3 +349,149 @@ def is_over(attempt: Attempt, progress: Progress, precision: float, answer_error
 def removable(cells: IntArray, verdict: IntArray) -> IntArray:
     """Return the candidates of a certified set that may go: all but those seen to be right, or left open."""
     return np.asarray(cells[~np.isin(verdict[cells], [RIGHT, UNSURE])])
+
+
+class Attempts:
+    """All tests of an audit, one after the other.
+
+    Parameters
+    ----------
+    precision, confidence, answer_error : float
+        The promise, see `pmlkit.cleaning.audit.Audit`.
+
+    Attributes
+    ----------
+    begun : list of Attempt
+    ledger : Ledger
+        What they say by the answers as they stand.
+    is_active : bool
+        Whether the last one is under way.
+    """
+
+    def __init__(self, precision: float, confidence: float, answer_error: float) -> None:
+        self.precision, self.confidence, self.answer_error = precision, confidence, answer_error
+        self.begun: list[Attempt] = []
+        self.ledger = Ledger(None, 1.0 - confidence, [])
+        self.is_active = False
+
+    def settle(self, verdict: IntArray) -> bool:
+        """Go through all tests with the answers as they stand; return whether the active one has just ended."""
+        self.ledger = settle(
+            self.begun, verdict, precision=self.precision, budget=1.0 - self.confidence, answer_error=self.answer_error
+        )
+        return self.is_active and is_over(self.current, self.progress, self.precision, self.answer_error)
+
+    @property
+    def current(self) -> Attempt:
+        """The test that is under way."""
+        return self.begun[-1]
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return self.ledger.progress[-1]
+
+    @property
+    def draws_to_go(self) -> float:
+        """How many more draws it is expected to need."""
+        return draws_to_go(self.current, self.progress, self.precision, self.answer_error)
+
+    def certified(self, verdict: IntArray) -> IntArray:
+        """Return the certified candidates that may go."""
+        if self.ledger.certified is None:
+            return np.empty(0, dtype=np.int64)
+        return removable(self.begun[self.ledger.certified].cells, verdict)
+
+    def begin(self, ranked: IntArray, probability: FloatArray, verdict: IntArray, rng: np.random.Generator) -> bool:
+        """Put a set to the test if it is worth it, and return whether that was done.
+
+        Parameters
+        ----------
+        ranked : array of int
+            Candidates by position in ``Y.data``, the most suspicious first.
+        probability : array aligned with `verdict`
+            How likely each candidate is wrong.
+        verdict : array aligned with ``Y.data``
+        rng : Generator
+            Draws the order.
+        """
+        held = self.certified(verdict)
+        is_held = np.zeros(len(verdict), dtype=bool)
+        is_held[held] = True
+        is_possible = ~is_held[ranked] & np.isin(verdict[ranked], [UNKNOWN, WRONG])
+        is_wrong = verdict[ranked] == WRONG
+        cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
+        p = probability[cells]
+        size = propose(
+            cells, p, verdict, len(held), precision=self.precision, budget=self.ledger.budget,
+            answer_error=self.answer_error,
+        )  # fmt: skip
+        if not size:
+            return False
+        cells, p = cells[:size], p[:size]
+        is_open = verdict[cells] == UNKNOWN
+        predicted = float(np.clip(p[is_open].mean() if is_open.any() else 1.0, 0.01, 0.99))
+        draws = rng.permutation(cells[is_open])
+        self.begun.append(Attempt(cells[~is_open], draws, self.ledger.budget * SPENT, predicted))
+        self.is_active = True
+        self.is_active = not self.settle(verdict)
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What may be removed, and what is promised about it; ``str()`` states it.
+
+    Attributes
+    ----------
+    removed : DataFrame
+        ``row``, ``label`` and ``seen`` (whether a person called it wrong); with ``id`` where rows have names.
+    cells : array of int
+        The same by position in ``Y.data``.
+    precision : float
+        At least this share of the removed labels is wrong.
+    confidence : float
+        The probability that such audits end without a false statement.
+    n_answers : int
+        Answers given so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning.audit import Certificate
+    >>> removed = pd.DataFrame({"row": [3, 8], "label": ["a", "b"], "seen": [True, False]})
+    >>> print(Certificate(removed, np.array([4, 11]), precision=0.9, confidence=0.95, n_answers=120))
+    Of the 2 labels removed at least 90 % are wrong; this statement fails in at most 5 of 100 such audits, ...
+    """
+
+    removed: "pd.DataFrame" = field(repr=False)
+    cells: IntArray = field(repr=False)
+    precision: float
+    confidence: float
+    n_answers: int
+    answer_error: float = 0.0
+    n_unsure: int = 0
+    disagreement: str = ""
+
+    def __str__(self) -> str:
+        n_removed, n_seen = len(self.cells), int(self.removed["seen"].sum())
+        often = 100.0 * (1.0 - self.confidence)
+        trust = "if the answers were right"
+        if self.answer_error:
+            trust = f"if {_percent(self.answer_error)} of the answers were mistaken, in both directions alike"
+        parts = [
+            f"Of the {n_removed:,} labels removed at least {_percent(self.precision)} are wrong; this statement fails "
+            f"in at most {often:g} of 100 such audits, {trust}.",
+            f"It is about the {n_removed:,} labels as a whole, {n_seen:,} of which were seen and called wrong: it says "
+            "nothing about a single one, or about labels that stay.",
+        ]
+        if self.n_unsure:
+            parts.append(f"{self.n_unsure:,} answers 'unsure' were counted as if the label were right.")
+        if self.disagreement:
+            parts.append(self.disagreement)
+        return " ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"

@@ -1,24 +1,23 @@
-"""The audit: which question to ask next, and what becomes of an answer."""
+"""The audit: which question to ask next, what becomes of an answer, and what `clean` makes of answers from before."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmlkit._typing import IntArray, RandomState
-from pmlkit._words import did_you_mean
+from pmlkit._words import counted, did_you_mean
 from pmlkit.cleaning.audit import answers as codes
-from pmlkit.cleaning.audit.answers import UNKNOWN, WORDS, WRONG, Answers, Settle
-from pmlkit.cleaning.audit.questions import Gain, Question
-from pmlkit.cleaning.audit.record import ASKED, Event, Kind, load_state, save_state
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, WORDS, WRONG, Answers, Settle
+from pmlkit.cleaning.audit.record import ASKED, Event, Gain, Kind, Question, load_state, save_state
 from pmlkit.cleaning.audit.state import AuditState
-from pmlkit.exceptions import DataError
+from pmlkit.exceptions import DataError, PMLWarning
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.result import CleaningResult
-
-__all__ = ["Audit", "Gain", "Question"]
 
 _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
@@ -26,6 +25,8 @@ _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _OFTEN_REPEATED = 100  # questions, after which half as many are repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
+
+_N_LISTED = 3
 
 
 class Audit(AuditState):
@@ -345,3 +346,66 @@ class Audit(AuditState):
             rng = self._rng(3, len(self._tests.begun), len(self.events))
             if not self._tests.begin(ranked, probability, self.verdict, rng):
                 break
+
+
+def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "latest") -> "CleaningResult":
+    """Return a result whose doubts are learned from answers.
+
+    Parameters
+    ----------
+    result : CleaningResult
+        Made without answers.
+    verified : Answers, DataFrame, path of a CSV file, or audit
+    settle : {"latest", "majority"}
+        Which of several answers about one candidate counts.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300)
+    >>> first = clean(strips.X, strips.Y).top_suspects(1)
+    >>> result = clean(strips.X, strips.Y, verified=first[["row", "label"]].assign(answer="wrong"))
+    >>> int(result.removable().sum())
+    1
+    """
+    audit = Audit(result, answers=verified, settle=settle)
+    if not audit.n_answers:
+        _warn(PMLWarning("The answers are empty: nothing is learned from them."))
+        return result
+    _tell_contradictions(audit)
+    if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
+        _warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."))
+        return replace(result, known=audit.verdict, before_answers=audit.result)
+    audit.learn()
+    return replace(
+        result,
+        doubt=audit.probability,
+        overall_rate=audit.noise_rate_,
+        known=audit.verdict,
+        before_answers=audit.result,
+    )
+
+
+def _tell_contradictions(audit: Audit) -> None:
+    found = audit.contradictions
+    if not len(found):
+        return
+    rows = found["id"] if "id" in found else found["row"]
+    listed = [
+        f"{label!r} of {row} ({answers})"
+        for row, label, answers in zip(rows[:_N_LISTED], found["label"], found["answers"], strict=False)
+    ]
+    more = [f"and {len(found) - _N_LISTED} more"] if len(found) > _N_LISTED else []
+    counts = "the latest answer counts" if audit.settle == "latest" else "the majority counts"
+    many = counted(len(found), "label was", "labels were")
+    message = f"{many} answered in different ways, and {counts}: {'; '.join([*listed, *more])}."
+    if audit.settle == "latest":
+        _warn(PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide"))
+    else:
+        _warn(PMLWarning(message))
+
+
+def _warn(warning: PMLWarning) -> None:
+    warnings.warn(warning, stacklevel=5)

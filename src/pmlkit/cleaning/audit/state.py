@@ -10,13 +10,10 @@ from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
-from pmlkit.cleaning.audit.attempts import Attempts
-from pmlkit.cleaning.audit.estimates import Estimates
-from pmlkit.cleaning.audit.features import curve_design
-from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
-from pmlkit.cleaning.audit.promise import Certificate
+from pmlkit.cleaning.audit.certificate import Attempts, Certificate
+from pmlkit.cleaning.audit.estimates import Estimates, audit_order, inclusion
+from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design, log_odds
 from pmlkit.cleaning.audit.record import Record
-from pmlkit.cleaning.audit.sampling import audit_order, inclusion
 from pmlkit.cleaning.estimates import Estimate, n_first
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
     from pmlkit.cleaning.result import CleaningResult
 
-__all__ = ["AuditState"]
 
 _N_TO_TELL = 20  # audit questions from which `status` tells rates
 _SETTINGS = ("precision", "confidence", "random_state", "answer_error", "repeats", "settle")

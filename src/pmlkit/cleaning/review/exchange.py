@@ -24,7 +24,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
 
-__all__ = ["EXPORTS", "IMPORTS", "LABEL_STUDIO_CONFIG", "LABEL_STUDIO_IMAGES", "export_suspects", "import_answers"]
 
 LABEL_STUDIO_CONFIG = """<View>
   <Header value="$question"/>

@@ -23,10 +23,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning.review.replay import Replay
 
-__all__ = [
-    "NO_CANDIDATES", "Applied", "Outputs", "apply_review", "final_names", "keep_certificate", "merges",
-    "reviewed_labels", "stored_certificate",
-]  # fmt: skip
 
 NO_CANDIDATES = ("missing", "merge")
 """Kinds of answers that are not about a label that a row has."""

@@ -19,7 +19,6 @@ from pmlkit.cleaning.review.store import StoredEvent
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Audit
 
-__all__ = ["answers_per_minute", "estimates", "findings", "recent_answers", "similar_names"]
 
 _N_RECENT = 10
 _LEAST_TOLD = 20  # answers from which rates are told

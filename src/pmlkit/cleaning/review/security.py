@@ -14,8 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pmlkit.cleaning.review.store import AnswerStore
 
-__all__ = ["Gate", "SecurityMiddleware"]
-
 _MAX_BODY = 2**20
 _MAX_PEOPLE = 200
 _HEADERS = {
