@@ -18,8 +18,6 @@ from pmlkit.blocks import State
 from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.newton_of_sample import SampleHessian, loss_and_gradient, minimise
 
-__all__ = ["constant_log_odds", "fit_regressions", "held_out_scores", "rule_sample", "sample_step"]
-
 _SAMPLE_ROWS, _SAMPLE_CELLS = 10_000, 2**24  # whose Hessian is used: rows, and cells of dense rows
 _NEAR = 1e-2  # squared distance to the sample's optimum from which all rows go on
 _COEFFICIENTS, _REGRESSIONS = 2**21, 512  # that are fitted together, at the most

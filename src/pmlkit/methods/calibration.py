@@ -6,8 +6,6 @@ from scipy.special import expit, logit
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, FloatArray
 
-__all__ = ["calibrated", "fit_curve"]
-
 _MAX_ROWS = 50_000
 _MAX_STEPS = 50
 _BLOCK = 2**15  # cells that stay in the processor's caches

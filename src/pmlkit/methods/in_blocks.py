@@ -15,8 +15,6 @@ from pmlkit.methods.model_card import training_record
 from pmlkit.methods.model_file import ONLY_FOR_TRAINING
 from pmlkit.methods.progress import Progress
 
-__all__ = ["MANY_ROWS", "answers", "best_labels", "decision", "fit", "label_set", "probability", "top"]
-
 MANY_ROWS = 20_000
 """Rows from which products are large enough for several threads."""
 

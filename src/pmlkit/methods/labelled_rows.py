@@ -14,8 +14,6 @@ from pmlkit.blocks.row_blocks import take_rows
 from pmlkit.numerics import folds
 from pmlkit.numerics.scaling import Normalize, column_moments, merge_moments, scale_of_moments, scaled
 
-__all__ = ["LabelledRows"]
-
 
 @dataclass(frozen=True)
 class LabelledRows:

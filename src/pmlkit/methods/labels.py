@@ -11,8 +11,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
 from pmlkit._typing import CSR
 
-__all__ = ["candidates", "describe", "present_and_absent"]
-
 
 def describe(y: Any) -> tuple[Any, LabelFormat, list[str | int] | None]:
     """Return what scikit-learn can validate (an indicator for names per row), the format, and the names if any."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pmlkit._typing import CSR, FloatArray, IntArray
 from pmlkit.blocks import State
 
-__all__ = ["Learned", "LearnedBlocks"]
-
 
 @dataclass(frozen=True)
 class Learned:

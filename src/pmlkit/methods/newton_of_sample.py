@@ -18,8 +18,6 @@ from scipy.special import expit
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 
-__all__ = ["SampleHessian", "loss_and_gradient", "minimise"]
-
 _CELLS = 2**21  # of scores at a time
 _PAIRS = 4  # of steps and changes of the gradient that are remembered
 _TOLERANCE = 1e-16  # of the squared distance to the optimum, measured by the Hessian, which is at least the identity

@@ -16,8 +16,6 @@ from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
-__all__ = ["NLR", "Opposition", "keep_best_candidate", "oppose"]
-
 _SETTLED = 1e-6  # relative change of both models that is not worth another round
 
 

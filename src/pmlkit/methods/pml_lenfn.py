@@ -20,8 +20,6 @@ from pmlkit.numerics.products import inner_products
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
-__all__ = ["PMLLENFN", "enhance_labels", "fit_guided", "label_laplacian"]
-
 _REFERENCE_ROWS = 10_000  # with which rows are compared at the most
 _BLOCK_CELLS = 4_000_000
 _FIRST_STEP, _HALVINGS = 1e-3, 30  # of the gradient step, as published; and how often it may be halved

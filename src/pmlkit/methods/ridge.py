@@ -20,8 +20,6 @@ from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD
 
-__all__ = ["RidgeFit", "RidgeStarted", "fit_ridge"]
-
 _PENALTY_SHARES = 10.0 ** np.arange(-4.0, 1.5, 0.5)  # of the largest squared singular value
 _CHOICE_ROWS = 5000  # rows whose leave-one-out errors decide
 _BLOCK_ROWS = 2000

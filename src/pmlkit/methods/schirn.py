@@ -19,8 +19,6 @@ from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, eigenpairs
 
-__all__ = ["HighRank", "Schirn", "fit_high_rank", "raise_singular_values"]
-
 # Constants of the authors' program.
 _FIRST_STEP, _STEP_GROWTH, _LARGEST_STEP = 1e-4, 1.1, 10.0
 _RUNAWAY = 10.0  # times the size of the candidates, from which on predictions have lost touch with them

@@ -30,8 +30,6 @@ from pmlkit.methods.progress import Progress
 from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["UPML", "logistic_risk", "noise_rates", "ranking_risk"]
-
 _HIGHEST_RATE = 0.9  # beyond, the variance of the corrected risk is what one measures
 _BLOCK_PAIRS = 2**20
 

@@ -16,8 +16,6 @@ from pmlkit.methods.progress import Progress
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import add_constant_column, smaller_gram
 
-__all__ = ["FPML"]
-
 _AUTOMATIC_SHARE = 0.05
 _LARGEST_RANK = 100
 

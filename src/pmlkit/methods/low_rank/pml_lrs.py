@@ -19,8 +19,6 @@ from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, spectral_norm
 
-__all__ = ["PMLLRS"]
-
 # The shares of the noise level at which the two low-rank penalties act; chosen on eight data sets, see Notes.
 _SHARE_W = 0.2
 _SHARE_U = 0.03

@@ -19,8 +19,6 @@ from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import CenteredRows, centered_rows
 
-__all__ = ["Alternation", "ConfidenceProblem", "ConfidenceRanker", "LinearRanker", "alternate", "candidate_indicator"]
-
 _ROUGH_GAP = 0.01  # relative duality gap of a model whose confidences still change
 _SETTLED = 1e-3  # change of a confidence that is not worth another model
 _MAX_STEPS = 500  # solver iterations of one model

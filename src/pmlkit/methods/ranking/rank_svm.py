@@ -23,9 +23,6 @@ from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import centered_rows
 
-__all__ = ["KernelMap", "RankSVM", "kernel_map"]
-
-
 _NULL = 1e-10  # share of the kernel's diagonal below which a landmark adds nothing but rounding
 
 
