@@ -13,8 +13,8 @@ from sklearn.utils.extmath import row_norms
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.products import inner_products
 from pmlkit.numerics.scaling import Normalize

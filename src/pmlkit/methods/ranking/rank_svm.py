@@ -210,7 +210,7 @@ class RankSVM(LinearRanker):
         return Learned(_margin_confidence(scores, Y), scores, objective=solution.objective, n_iter=n_iter)
 
     def _scores(self, X: Features) -> FloatArray:
-        X = self._scaled(X)
-        if self.kernel == "rbf":
-            return np.asarray(rbf_kernel(X, self.landmarks_, gamma=self.gamma_) @ self.dual_coef_ + self.intercept_)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        if self.kernel == "linear":
+            return super()._scores(X)
+        kernel = rbf_kernel(self._scaled(X), self.landmarks_, gamma=self.gamma_)
+        return np.asarray(kernel @ self.dual_coef_ + self.intercept_)
