@@ -26,8 +26,6 @@ from pmlkit.methods.clear_pml.posterior import (
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 
-__all__ = ["CandidateClassifier"]
-
 
 class CandidateClassifier(BasePML):
     """Wrap any scikit-learn classifier: cross-fitted confidences, and a final fit weighted by them.

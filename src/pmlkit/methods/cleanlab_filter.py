@@ -15,8 +15,6 @@ from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["CleanlabFilter"]
-
 _FILTERS = {
     "prune_by_class",
     "prune_by_noise_rate",

@@ -13,8 +13,6 @@ from pmlkit.blocks import Engine, RowBlocks, State, take_rows
 from pmlkit.numerics import folds
 from pmlkit.numerics.scaling import Normalize, column_moments, merge_moments, scale_of_moments, scaled
 
-__all__ = ["LabelledRows"]
-
 
 @dataclass(frozen=True)
 class LabelledRows:

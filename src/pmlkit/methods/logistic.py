@@ -23,9 +23,6 @@ from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
-__all__ = ["CandidateLogistic", "choose_regression"]
-
-
 _FIRST_C: dict[Normalize, float] = {"unit": 1.0, "standard": 0.01, None: 1.0}
 _C_STEP, _C_LIMIT = 10.0, 1e5
 _CHOICE_ROWS, _CHOICE_LABELS, _CHOICE_TESTS = 2000, 40, 500  # rows, labels and held-out rows that decide

@@ -14,8 +14,6 @@ from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.neighbors import nearest
 
-__all__ = ["MLkNN"]
-
 
 def _label_votes(neighbor: IntArray, Y: CSR) -> IntArray:
     """Count, for every row and label, the neighbours that carry the label."""

@@ -11,12 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
-
-__all__ = ["NLR", "Opposition", "keep_best_candidate", "oppose"]
 
 _SETTLED = 1e-6  # relative change of both models that is not worth another round
 

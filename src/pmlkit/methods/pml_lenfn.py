@@ -13,14 +13,12 @@ from sklearn.utils.extmath import row_norms
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.products import inner_products
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
-
-__all__ = ["PMLLENFN", "enhance_labels", "fit_guided", "label_laplacian"]
 
 _REFERENCE_ROWS = 10_000  # with which rows are compared at the most
 _BLOCK_CELLS = 4_000_000

@@ -19,9 +19,6 @@ except ImportError:  # scikit-learn 1.8
         return method
 
 
-__all__ = ["CallbackSupportMixin", "FitProgress", "Progress", "with_callbacks"]
-
-
 class Progress:
     """Tell an estimator's callbacks that its fit begins, advances and ends.
 

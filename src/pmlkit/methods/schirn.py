@@ -13,13 +13,11 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.nlr import keep_best_candidate
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, eigenpairs
-
-__all__ = ["HighRank", "Schirn", "fit_high_rank", "raise_singular_values"]
 
 # Constants of the authors' program.
 _FIRST_STEP, _STEP_GROWTH, _LARGEST_STEP = 1e-4, 1.1, 10.0

@@ -26,11 +26,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
 from pmlkit.numerics.scaling import Normalize
-
-__all__ = ["UPML", "logistic_risk", "noise_rates", "ranking_risk"]
 
 _HIGHEST_RATE = 0.9  # beyond, the variance of the corrected risk is what one measures
 _BLOCK_PAIRS = 2**20

@@ -10,8 +10,6 @@ from scipy import sparse
 from pmlkit._arrays import row_hash
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 
-__all__ = ["CanonicalProblem", "canonical_problem", "plain_rows"]
-
 Table = TypeVar("Table", bound=NDArray[Any])
 
 _ODD = np.uint64(0xD6E8FEB86659FD93)

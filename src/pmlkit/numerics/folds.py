@@ -5,8 +5,6 @@ import numpy as np
 from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, IntArray
 
-__all__ = ["RANKED_ROWS", "content_folds", "folds_by_remainder", "folds_of_hashes", "row_hashes"]
-
 RANKED_ROWS = 2**20
 """Rows up to which folds are of equal size. Beyond, the hash alone decides, so that no list of all rows is needed."""
 

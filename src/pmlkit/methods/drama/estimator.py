@@ -26,8 +26,6 @@ from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 from pmlkit.numerics.scaling import scaled
 
-__all__ = ["DRAMA"]
-
 # The largest kernel matrix that is kept: 8,192 rows, half a gigabyte.
 _KERNEL_CELLS = 1 << 26
 _CELLS_AT_ONCE = 1 << 24

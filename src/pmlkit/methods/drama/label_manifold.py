@@ -8,8 +8,6 @@ from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.numerics.prox import project_rows_to_simplex
 
-__all__ = ["manifold_confidence", "project_to_margins"]
-
 
 def manifold_confidence(
     graph: CSR,

@@ -17,8 +17,6 @@ from pmlkit.methods.progress import Progress
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD, add_constant_column
 
-__all__ = ["PMLNI"]
-
 # Constants of the authors' program.
 _FIRST_STEP, _STEP_GROWTH, _LARGEST_STEP = 1e-4, 1.1, 1e10
 _SMALL_CHANGE, _SMALL_DISAGREEMENT = 1e-5, 1e-7

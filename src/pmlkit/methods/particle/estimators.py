@@ -27,8 +27,6 @@ from pmlkit.methods.progress import Progress
 from pmlkit.numerics.canonical import canonical_problem
 from pmlkit.numerics.neighbors import nearest
 
-__all__ = ["ParticleMAP", "ParticleVLS"]
-
 # Training time of a machine with a few dozen rows, for the estimate in the error message.
 _SECONDS_PER_PAIR = 1e-3
 

@@ -11,8 +11,6 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.products import as_dense, transposed_product
 from pmlkit.numerics.spectral import eigenpairs
 
-__all__ = ["LARGEST_DIAGONALISED", "Basis", "eigenbasis", "scale_rows", "squared_norm"]
-
 LARGEST_DIAGONALISED = 4096
 """The smaller side of X up to which its Gram matrix is diagonalised."""
 

@@ -29,8 +29,6 @@ from pmlkit.methods.pml_lfc.similarity import (
 from pmlkit.numerics.kernels import gaussian_block, landmark_features, landmark_weights
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
-__all__ = ["BlockSimilarity", "block_similarity"]
-
 _GATHERED_BYTES = 256 * 2**20  # of rows with exact labels; where they take more, all labels use the feature map
 _SUMS = 2**24  # cells of the sums over labels that are computed at a time
 

@@ -18,8 +18,6 @@ from pmlkit.numerics.products import as_dense, cells_of_product, transposed_prod
 from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.spectral import eigenpairs
 
-__all__ = ["BlockSteps", "block_basis"]
-
 _NO_SIMILARITY = RowSimilarity(np.zeros_like, 0.0, "", "")
 
 

@@ -20,8 +20,6 @@ from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.numerics.products import cells_of_product, transposed_product
 from pmlkit.numerics.prox import project_rows_to_simplex
 
-__all__ = ["ConfidenceProblem", "ConfidenceState", "Fitted", "multiplicative_step", "projected_step"]
-
 TINY = 1e-12
 
 

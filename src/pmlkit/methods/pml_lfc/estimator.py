@@ -28,8 +28,6 @@ from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
-__all__ = ["PMLLFC"]
-
 logger = logging.getLogger(__name__)
 
 _DENSE_CELLS = 2**25

@@ -14,8 +14,6 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.pml_lfc.basis import Basis, scale_rows, squared_norm
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank, relative_gap
 
-__all__ = ["FactoredProblem", "low_rank_factors"]
-
 _COLUMNS = 64  # solved at a time
 _POWER_STEPS, _RIDGE_STEPS, _ROUNDS = 2, 6, 2
 

@@ -20,8 +20,6 @@ from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, Basis
 from pmlkit.numerics.prox import nuclear_prox
 from pmlkit.numerics.spectral import spectral_norm
 
-__all__ = ["LowRankFit", "fit_low_rank", "relative_gap"]
-
 _TINY = np.finfo(float).tiny
 
 

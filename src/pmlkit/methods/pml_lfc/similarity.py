@@ -24,8 +24,6 @@ from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.numerics.kernels import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
-__all__ = ["Compare", "KernelApprox", "RowSimilarity", "mapped_labels", "row_similarity", "told"]
-
 logger = logging.getLogger(__name__)
 
 Compare = Literal["both", "features", "labels"]

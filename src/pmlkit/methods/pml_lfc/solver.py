@@ -21,18 +21,6 @@ from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.numerics.products import cells_of_product, cells_of_thin_product
 
-__all__ = [
-    "Prepared",
-    "Solution",
-    "Steps",
-    "alternate",
-    "coefficients_of",
-    "mean_confidence",
-    "refined",
-    "solve",
-    "target_norm2",
-]
-
 _REFINEMENTS = 2
 
 

@@ -26,8 +26,6 @@ import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["RankingProx", "candidate_cost", "pair_weight", "prox_ranking_hinge"]
-
 _BLOCK_CELLS = 2**16  # cells worked on at a time: temporaries stay in the cache, running sums precise
 _ROUNDING = 1e-11  # relative gain below which a cut is rounding noise
 

@@ -23,8 +23,6 @@ from pmlkit._typing import BoolArray, FloatArray
 from pmlkit.methods.ranking.hinge import RankingProx, candidate_cost, prox_ranking_hinge
 from pmlkit.numerics.spectral import CenteredRows
 
-__all__ = ["RankingSolution", "solve_ranking_svm"]
-
 _FIRST_STIFFNESS = 0.1  # of the envelope, in units of a row's total weight
 _MAX_CG = 300
 _CG_REDUCTION = 0.3
