@@ -35,6 +35,12 @@ def test_info_shows_only_the_most_frequent_of_many_labels(run, tmp_path):
     assert "tag_12" not in result.stdout
 
 
+def test_labels_of_a_table_of_numbers_are_read_once(run, tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text("length,tags\n" + '120,"spam,ad"\n80,ad\n45,"ad,spam"\n')
+    assert run("info", path, "--labels", "tags").stderr.count("labels are split there") == 1
+
+
 def test_reading_options_reach_the_reader(run, posts):
     words = ["--labels", "tags", "--sep", "|", "--option", "id=key", "--option", "ignore=links"]
     facts = json.loads(run("info", posts, "--json", *words).stdout)

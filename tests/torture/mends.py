@@ -116,7 +116,7 @@ MENDS = [
     (9, "--images of pipes and folders", f"{FILES}/side_features.py", "if not path.is_file():", "if path.is_dir():",
      "tests/trust/test_injection.py -k TestImages"),
     (9, "convert --force over a label file", "src/pmlkit/cli/options.py",
-     "for source in (*inputs, *side_files):", "for source in inputs:",
+     "for source in (*inputs, *filter(None, side_files)):", "for source in inputs:",
      "tests/trust/test_injection.py -k beside_the_data"),
     (10, "warning floods", "src/pmlkit/methods/base.py", "    @one_of_each_warning()\n", "",
      "tests/trust/test_numbers.py -k 'one_warning or first_warning'"),

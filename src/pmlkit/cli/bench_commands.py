@@ -43,7 +43,7 @@ def bench(
     methods: Annotated[
         list[str] | None,
         _plan_option(
-            "Names listed by `pmlkit methods`; module:Class for a class of your own. \\[default: all]",
+            "Methods, as `pmlkit methods` lists them; module:Class for a class of your own. \\[default: all]",
             "NAMES",
             "--methods",
             "-m",
@@ -64,27 +64,29 @@ def bench(
             "False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]", "RATIOS"
         ),
     ] = None,
-    kind: Annotated[str | None, _plan_option("uniform, correlated, confusable. \\[default: uniform]", "KINDS")] = None,
+    kind: Annotated[
+        str | None, _plan_option("Kinds of noise: uniform, correlated, confusable. \\[default: uniform]", "KINDS")
+    ] = None,
     repeats: Annotated[int | None, _plan_option("Random splits of each data set. \\[default: 10]", "N")] = None,
-    seed: Annotated[int | None, _plan_option("Random seed. \\[default: 0]", "S")] = None,
+    seed: Annotated[int | None, _plan_option("Random seed. \\[default: 0]", "SEED")] = None,
     tune: Annotated[
         bool,
         _plan_option("Tune over the values of --param on the training rows, scored on the candidates.", "", "--tune"),
     ] = False,
-    out: Annotated[Path, _run_option("The store; what it has is not run again.", "PATH", "--output", "-o")] = Path(
-        "results.sqlite"
-    ),
+    out: Annotated[
+        Path, _run_option("The results (SQLite); cells that it has are not run again.", "STORE", "--output", "-o")
+    ] = Path("results.sqlite"),
     jobs: Annotated[int, _run_option("Number of processes.", "N", "--jobs", "-j", min=1)] = 1,
     dask: Annotated[str | None, _run_option("Dask scheduler, tcp://HOST:PORT, or local.", "ADDRESS")] = None,
     max_seconds: Annotated[
-        float, _run_option("Time limit of a cell, which is one fit and its evaluation.", "S")
+        float, _run_option("Time limit of a cell, which is one fit and its evaluation.", "SECONDS")
     ] = 3600.0,
     max_mb: Annotated[
         float | None, _run_option("Memory limit of a cell. \\[default: an equal share of the machine's per job]", "MB")
     ] = None,
     retry_failed: Annotated[bool, _run_option("Run cells again that failed before.", "", "--retry-failed")] = False,
 ) -> None:
-    """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
+    """Compare methods on data sets, kinds of noise and repeated splits. The same command resumes an interrupted run.
 
     Without a plan and without --data, it continues the last plan of the store.
     """
@@ -253,21 +255,21 @@ def reproduce(
         str, argument("Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp).", "PAPER", show_default=True)
     ] = "pml-lfc",
     quick: Annotated[bool, flag("2 repeats and 40 s per cell: minutes instead of days.", "--quick")] = False,
-    embedded: Annotated[bool, flag("On the embedded digit strips, which need no data file.", "--embedded")] = False,
+    embedded: Annotated[bool, flag("Use the embedded digit strips, which need no data file.", "--embedded")] = False,
     out: Annotated[
         Path, option("Folder of the results; cells that it has are not run again.", "DIR", "--output", "-o")
     ] = Path("reproduction"),
     jobs: Annotated[int, option("Number of processes.", "N", "--jobs", "-j", min=1)] = 1,
     max_seconds: Annotated[
         float | None,
-        option("Time limit per cell, in seconds. \\[default: 3600; with --quick 40]", "S", min=0.1, show_default=False),
+        option("Time limit per cell. \\[default: 3600; with --quick 40]", "SECONDS", min=0.1, show_default=False),
     ] = None,
     repeat_limit: Annotated[
         float | None,
         option(
-            "Seconds; a method that takes longer at its first repeat on a data set is run only once there. "
+            "A method that takes longer at its first repeat on a data set is run only once there. "
             "\\[default: no limit; with --quick a quarter of --max-seconds]",
-            "S",
+            "SECONDS",
             min=0.0,
             show_default=False,
         ),

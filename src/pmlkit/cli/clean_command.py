@@ -20,8 +20,8 @@ from pmlkit.cli.options import (
     Settling,
     Source,
     build_model,
-    check_choice,
     check_output,
+    choice,
     flag,
     follow,
     limit_jobs,
@@ -49,14 +49,14 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        option("The cleaned table, in the format of FILE; of many files, a new folder.", "PATH", "--output", "-o"),
+        option("The cleaned table, in the format of FILE; for many files, a new folder.", "PATH", "--output", "-o"),
     ] = None
     report: Annotated[Path | None, option("A page (.html) that says what was found.", "PATH")] = None
     log: Annotated[Path | None, option("A table (.csv) of what was removed, and why.", "PATH")] = None
     suspects: Annotated[Path | None, option("A table (.csv) of all doubtful labels, and why.", "PATH")] = None
 
     missing: Annotated[
-        Path | None, option("A table (.csv) of labels that may be missing: a list to look through.", "PATH")
+        Path | None, option("A table (.csv) of labels that may be missing, to look through.", "PATH")
     ] = None
 
     @property
@@ -74,10 +74,13 @@ def clean(
     common: Common,
     outputs: Outputs,
     where: Running,
-    dry_run: Annotated[bool, flag("Only say what would be done; write no cleaned table.", "--dry-run")] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done: write no cleaned table.", "--dry-run")] = False,
     precision: Annotated[
         float,
-        option("Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."),
+        option(
+            "Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1).",
+            "SHARE",
+        ),
     ] = 0.9,
     may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
     merge_labels: MergeLabels = False,
@@ -96,13 +99,13 @@ def clean(
         ),
     ] = None,
     every_row_has_a_label: Annotated[
-        str, option("Whether each row has a true label among its labels.", "auto|yes|no")
+        str, choice("Whether at least one of each row's labels is true.", tuple(_ANSWERS))
     ] = "auto",
     empty_rows: Annotated[
         str,
-        option(
+        choice(
             "What rows without labels are: not labelled yet, or rows to which no label applies.",
-            "auto|unlabelled|negative",
+            ("auto", "unlabelled", "negative"),
         ),
     ] = "auto",
     answers: Annotated[
@@ -126,8 +129,6 @@ def clean(
     _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
-    check_choice(every_row_has_a_label, _ANSWERS, "--every-row-has-a-label")
-    check_choice(empty_rows, ("auto", "unlabelled", "negative"), "--empty-rows")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:

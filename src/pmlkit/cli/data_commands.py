@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.text import Text
 
 from pmlkit._words import printable
-from pmlkit.cli.options import (
-    Common,
-    Force,
-    Source,
-    argument,
-    check_choice,
-    check_output,
-    load,
-    load_model,
-    misuse,
-    option,
-)
+from pmlkit.cli.options import Common, Force, Source, argument, check_output, choice, load, load_model, misuse, option
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
 from pmlkit.exceptions import DataError
 
@@ -27,9 +16,7 @@ if TYPE_CHECKING:
     from pmlkit.data import PMLDataset
 
 _N_LABELS_SHOWN = 12
-_WRITTEN_FORMATS = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
-_KINDS = ("uniform", "correlated", "confusable")
-_ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
+_WRITTEN = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
 
 OutputFile = Annotated[
     Path, argument("The file to write; its ending selects the format (.npz keeps everything).", "OUT")
@@ -37,7 +24,7 @@ OutputFile = Annotated[
 
 
 def info(source: Source, common: Common) -> None:
-    """Describe a data set, table or model file.
+    """Describe a data set, a table or a model file.
 
     Of data: its size, its labels, and its noise where the truth is known. Of a model that `pmlkit fit` wrote: what it
     was trained on, how, when, and its limits.
@@ -125,15 +112,16 @@ def convert(
     source: Source,
     out: OutputFile,
     common: Common,
-    out_format: Annotated[str | None, option(f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.", "NAME")] = None,
+    out_format: Annotated[
+        str | None,
+        choice("The format, instead of that of the ending.", _WRITTEN),
+    ] = None,
     out_labels: Annotated[
-        str | None, option("For arff and libsvm, which hold one label block: candidates or truth.", "WHICH")
+        str | None, choice("For arff and libsvm, which hold one label block: which one.", ("candidates", "truth"))
     ] = None,
     force: Force = False,
 ) -> None:
     """Write a data set in another format; the texts and categories of a table become numbers."""
-    check_choice(out_format, _WRITTEN_FORMATS, "--out-format")
-    check_choice(out_labels, ("candidates", "truth"), "--out-labels")
     check_output(out, *source.files, force=force)
     data, _ = _read(source)
     options = {} if out_labels is None else {"labels": out_labels}
@@ -146,38 +134,36 @@ def noise(
     out: OutputFile,
     common: Common,
     ratio: Annotated[
-        float | None, option("False candidates per true label; 0.5 is the papers' 50 %.", min=0.0, show_default="1.0")
+        float | None,
+        option("False candidates per true label; 0.5 is the papers' 50 %. \\[default: 1]", "RATIO", min=0.0),
     ] = None,
     kind: Annotated[
         str,
-        option(
-            "Which labels: uniform (any), correlated (that go with the true ones), confusable (that a model finds "
-            "plausible from the features).",
-            autocompletion=lambda: list(_KINDS),
+        choice(
+            "Which labels: any (uniform), those that go with the true ones (correlated), or those that a model finds "
+            "plausible from the features (confusable).",
+            ("uniform", "correlated", "confusable"),
         ),
     ] = "uniform",
     rounding: Annotated[
         str,
-        option(
-            f"What becomes of fractions of a label in a row: {', '.join(_ROUNDINGS)}.",
-            autocompletion=lambda: list(_ROUNDINGS),
-        ),
+        choice("How fractions of a label in a row are rounded.", ("stochastic", "ceil", "round", "floor", "global")),
     ] = "stochastic",
     avg_candidates: Annotated[
-        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", min=1)
+        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", "N", min=1)
     ] = None,
     extra_labels: Annotated[
-        int | None, option("Instead of --ratio: this number of false labels per row.", min=1)
+        int | None, option("Instead of --ratio: this number of false labels per row.", "N", min=1)
     ] = None,
-    row_fraction: Annotated[float, option("With --extra-labels: on this share of the rows.", min=0.0, max=1.0)] = 1.0,
-    seed: Annotated[int, option("The same seed gives the same noise.", min=0)] = 0,
+    row_fraction: Annotated[
+        float, option("With --extra-labels: on this share of the rows.", "SHARE", min=0.0, max=1.0)
+    ] = 1.0,
+    seed: Annotated[int, option("The same seed gives the same noise.", "SEED", min=0)] = 0,
     force: Force = False,
 ) -> None:
     """Add false candidates to true labels, for experiments whose right answer is known."""
     from pmlkit.data import noise_report
 
-    check_choice(kind, _KINDS, "--kind")
-    check_choice(rounding, _ROUNDINGS, "--rounding")
     if sum(amount is not None for amount in (ratio, avg_candidates, extra_labels)) > 1:
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:

@@ -31,9 +31,9 @@ def demo(
     out: Annotated[Path, option("Folder for the data, a model and a page.", "DIR", "--output", "-o")] = Path(
         "pmlkit-demo"
     ),
-    rows: Annotated[int, option("Number of images.", min=50, max=100000)] = 2000,
-    seed: Annotated[int, option("The same seed gives the same demo.", min=0)] = 0,
-    review: Annotated[bool, flag("Open the review page on the images instead.", "--review")] = False,
+    rows: Annotated[int, option("Number of images.", "N", min=50, max=100000)] = 2000,
+    seed: Annotated[int, option("The same seed gives the same demo.", "SEED", min=0)] = 0,
+    review: Annotated[bool, flag("Instead, open the review page on the images.", "--review")] = False,
     no_browser: Annotated[bool, flag("With --review: only print the address.", "--no-browser")] = False,
     force: Force = False,
 ) -> None:

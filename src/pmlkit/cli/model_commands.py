@@ -49,7 +49,7 @@ def fit(
     source: Source,
     common: Common,
     where: Running,
-    output: Annotated[Path, option("The model file, .skops.", "PATH", "--output", "-o", show_default=False)],
+    output: Annotated[Path, option("The model file (.skops).", "PATH", "--output", "-o", show_default=False)],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
     merge_labels: MergeLabels = False,
@@ -122,7 +122,7 @@ def predict(
     probabilities: Annotated[
         bool,
         flag(
-            "Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
+            "Use probabilities instead of scores (if the model has them, see `pmlkit info MODEL`).",
             "--probabilities",
         ),
     ] = False,
@@ -131,7 +131,7 @@ def predict(
     ] = None,
     threshold: Annotated[
         float | None,
-        option("Predict the labels whose score is at least this, instead of by the model's own threshold."),
+        option("Predict the labels whose score is at least this, instead of by the model's own threshold.", "SCORE"),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,
@@ -216,8 +216,8 @@ def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) 
 def evaluate(model: ModelFile, source: Source, common: Common) -> None:
     """Measure a model on rows whose true labels are known.
 
-    --option truth= names the column of true label sets, or the columns of 0/1. Labels that the model does not know
-    count as missed.
+    Name the true labels by --option truth=COLUMN, a column of label sets or a pattern of columns of 0/1. Those that the
+    model does not know count as missed.
     """
     from pmlkit.predictions import evaluate_model
 
@@ -253,7 +253,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 
 
 def methods(
-    common: Common, name: Annotated[str | None, argument("Show the parameters of this one.", "NAME")] = None
+    common: Common, name: Annotated[str | None, argument("Show this method and its parameters.", "NAME")] = None
 ) -> None:
     """List the methods, or show one with its parameters."""
     if name is None:

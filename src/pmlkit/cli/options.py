@@ -40,6 +40,16 @@ def flag(help: str, *names: str, **more: Any) -> Any:
     return option(help, "", *names, **more)
 
 
+def choice(help: str, words: tuple[str, ...]) -> Any:
+    """Declare an option that takes one of some words."""
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        check_choice(value, words, param.opts[0])
+        return value
+
+    return option(help, "|".join(words), callback=check, autocompletion=lambda: list(words))
+
+
 def argument(help: str, metavar: str, *, show_default: bool = False, **more: Any) -> Any:
     """Declare an argument."""
     return typer.Argument(metavar=metavar, help=help, show_default=show_default, **more)
@@ -74,20 +84,17 @@ def percent_hint(option: str, percent: float) -> str:
     return f" For {percent:g} % write --{option} {percent / 100:g}."
 
 
-def _check_settling(value: str) -> str:
-    check_choice(value, ("latest", "majority"), "--settle")
-    return value
-
-
 ModelFile = Annotated[Path, argument("A model that `pmlkit fit` wrote.", "MODEL")]
-MethodName = Annotated[str, option("See `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)]
+MethodName = Annotated[
+    str, option("The method, see `pmlkit methods`.", "NAME", "--method", "-m", autocompletion=_complete_method)
+]
 _METHOD_PARAMS = "A parameter of the method, repeatable; `pmlkit methods NAME` lists them."
 MethodParams = Annotated[list[str] | None, option(_METHOD_PARAMS, "KEY=VALUE", "--param", "-p")]
-_JOBS = "Processor cores to use at most, by linear algebra and by methods that have n_jobs."
+_JOBS = "Use at most N processor cores (linear algebra, and methods that have n_jobs)."
 Jobs = Annotated[int | None, option(_JOBS, "N", "--jobs", min=1, show_default=False)]
-_SETTLING = "Which of several answers about one label counts; a tie of the majority comes to unsure."
-Settling = Annotated[str, option(_SETTLING, "latest|majority", "--settle", callback=_check_settling)]
-MinRows = Annotated[int, option("Do not judge labels that are on fewer rows.", min=1)]
+_SETTLING = "Which of several answers about one label counts; a tied majority counts as unsure."
+Settling = Annotated[str, choice(_SETTLING, ("latest", "majority"))]
+MinRows = Annotated[int, option("Do not judge labels that are on fewer than N rows.", "N", min=1)]
 _MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
 MergeLabels = Annotated[bool, flag(_MERGING, "--merge-labels")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force", rich_help_panel="Output")]
@@ -107,14 +114,16 @@ class Source:
 
     file: Annotated[
         Path,
-        argument("The data set or table; - is standard input, a quoted pattern ('posts-*.csv') many files.", "FILE"),
+        argument(
+            "The data set or table; - for standard input, a quoted pattern ('posts-*.csv') for many files.", "FILE"
+        ),
     ]
     format: Annotated[
         str | None,
         _reading_option(
             f"{', '.join(FORMAT_NAMES)}; by default detected. .gz and .bz2 are decompressed.",
             "NAME",
-            autocompletion=lambda incomplete: [name for name in FORMAT_NAMES if name.startswith(incomplete)],
+            autocompletion=lambda: list(FORMAT_NAMES),
         ),
     ] = None
     labels: Annotated[
@@ -177,7 +186,7 @@ class Source:
         beside = [Path(name) for name in names if os.path.isfile(name)]
         return [self.file, *beside, *([] if self.embeddings is None else [self.embeddings])]
 
-    @property
+    @functools.cached_property
     def reading(self) -> dict[str, Any]:
         """The options of `pmlkit.data.read` and `pmlkit.open_table`."""
         options: dict[str, Any] = {}
@@ -198,7 +207,7 @@ class Source:
             options["sep"] = self.sep
         return options
 
-    @property
+    @functools.cached_property
     def features(self) -> dict[str, Any]:
         """The options of `pmlkit.open_table` that name features, as far as they were used."""
         if self.images is not None and not all(self.images.partition("=")):
@@ -247,7 +256,8 @@ class Running:
     """Where work on rows in blocks runs."""
 
     workers: Annotated[
-        int | None, _running_option("Work in N processes on blocks of rows (methods that learn from them).", "N", min=1)
+        int | None,
+        _running_option("Work on blocks of rows in N processes (for methods that learn from blocks).", "N", min=1),
     ] = None
     memory: Annotated[
         str | None,
@@ -342,27 +352,18 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     `target`: where a result is to be written. `*inputs`: the files that are read; they are safe from ``--force``, too.
     `force`: whether another file that is there may be replaced.
     """
-    inputs = tuple(found for source in inputs for found in _files(source))
-    side_files = _label_files(inputs) if target.suffix.lower() == ".xml" else []
-    for source in (*inputs, *side_files):
+    from pmlkit.data.files.arff import find_label_xml
+    from pmlkit.data.files.base import matching_files, stem
+
+    inputs = tuple(found for source in inputs for found in matching_files(source) or [source])
+    # The label files that are read because they lie beside an ARFF file.
+    side_files = (
+        [find_label_xml(source.parent, stem(source)) for source in inputs] if target.suffix.lower() == ".xml" else []
+    )
+    for source in (*inputs, *filter(None, side_files)):
         if target.exists() and source.exists() and target.samefile(source):
             raise Misuse(f"{str(target)!r} is the input: it is never overwritten, so choose another output.")
     check_target(target, force=force)
-
-
-def _files(source: Path) -> Sequence[Path]:
-    from pmlkit.data.files.base import matching_files
-
-    return matching_files(source) or [source]
-
-
-def _label_files(inputs: Sequence[Path]) -> list[Path]:
-    """Return the label files that are read because they lie beside an ARFF file."""
-    from pmlkit.data.files.arff import find_label_xml
-    from pmlkit.data.files.base import stem
-
-    found = (find_label_xml(source.parent, stem(source)) for source in inputs)
-    return [xml for xml in found if xml is not None]
 
 
 @contextlib.contextmanager
@@ -376,11 +377,6 @@ def misuse(kind: type[Exception] = ValueError) -> Iterator[None]:
         raise Misuse(str(error)) from error
 
 
-def _loading() -> Watch:
-    """Show that libraries are being imported: on a busy machine it takes seconds."""
-    return Watch("loading the libraries")
-
-
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
     with misuse(), Watch(f"reading {path.name}"):
@@ -389,14 +385,12 @@ def _reading(path: Path) -> Iterator[None]:
 
 def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
-    with _loading():
+    with Watch("loading the libraries"):  # on a busy machine it takes seconds
         from pmlkit import data
 
-    options = source.reading
-    if like is not None:
-        options.pop("labels", None)
-        if source.features.keys() - {"images", "embeddings"}:
-            raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
+    options = {key: value for key, value in source.reading.items() if like is None or key != "labels"}
+    if like is not None and source.features.keys() - {"images", "embeddings"}:
+        raise Misuse("The model knows its columns: leave --text, --categories, --numbers and --vectorizer out.")
     for key in set(options) - TABLE_OPTIONS:
         known = sorted(TABLE_OPTIONS - {"labels", "sep"})
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
@@ -414,7 +408,7 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
 
     `keep_table`: open tables of numbers as tables, too, so that they can be written again.
     """
-    with _loading():
+    with Watch("loading the libraries"):
         from pmlkit.data import read
         from pmlkit.data.files.base import TABLE_FORMATS, find_format, matching_files
 

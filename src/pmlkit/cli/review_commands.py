@@ -49,9 +49,9 @@ _promise_option = partial(option, rich_help_panel="What is promised")
 class Promise:
     """What a certificate promises."""
 
-    precision: Annotated[float, _promise_option("At least this share of what may be removed is wrong.")] = 0.9
-    confidence: Annotated[float, _promise_option("The promise holds with this probability.")] = 0.95
-    seed: Annotated[int, _promise_option("Seed of the random draws.", min=0)] = 0
+    precision: Annotated[float, _promise_option("At least this share of what may be removed is wrong.", "SHARE")] = 0.9
+    confidence: Annotated[float, _promise_option("The promise holds with this probability.", "SHARE")] = 0.95
+    seed: Annotated[int, _promise_option("Seed of the random draws.", "SEED", min=0)] = 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,12 +64,10 @@ def review(
     source: Source,
     common: Common,
     promise: Promise,
-    answers: Annotated[Path, option("The answers (SQLite); created if absent, continued if present.", "PATH")] = Path(
-        "review.sqlite"
-    ),
-    port: Annotated[int, option("Port to listen on; 0 is any free port.", min=0, max=65535)] = 0,
+    answers: Annotated[Path, option("The answers (SQLite); created or continued.", "PATH")] = Path("review.sqlite"),
+    port: Annotated[int, option("Port to listen on; 0 is any free port.", "PORT", min=0, max=65535)] = 0,
     host: Annotated[
-        str, option("Address to listen on; another one admits other machines, unencrypted.", "ADDRESS")
+        str, option("Address to listen on; others than the default admit other machines, unencrypted.", "ADDRESS")
     ] = "127.0.0.1",
     no_browser: Annotated[bool, flag("Only print the address.", "--no-browser")] = False,
     min_rows: MinRows = 5,
@@ -123,7 +121,7 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
 
 
 def apply(
-    store: Annotated[Path, argument("The answers of `pmlkit review` (SQLite).", "ANSWERS", show_default=True)],
+    store: Annotated[Path, argument("The answers of `pmlkit review` (SQLite).", "ANSWERS")],
     source: Source,
     output: Output,
     common: Common,
@@ -156,7 +154,7 @@ def apply(
 def export(
     source: Source,
     output: Output,
-    to: Annotated[str, option("label-studio, argilla, prodigy or huggingface.", "TOOL")],
+    to: Annotated[str, option("The tool: label-studio, argilla, prodigy or huggingface.", "TOOL")],
     common: Common,
     top: Annotated[
         int | None,
@@ -186,9 +184,9 @@ def export(
 
 
 def import_answers(
-    file: Annotated[Path, argument("The file that the tool exported.", "FILE", show_default=True)],
+    file: Annotated[Path, argument("The file that the tool exported.", "FILE")],
     output: Output,
-    tool: Annotated[str, option("label-studio, prodigy or csv.", "TOOL", "--from")],
+    tool: Annotated[str, option("The tool: label-studio, prodigy or csv.", "TOOL", "--from")],
     common: Common,
     force: Force = False,
 ) -> None:
@@ -221,13 +219,11 @@ def audit(
     source: Source,
     common: Common,
     promise: Promise,
-    answers: Annotated[Path, option("The answers (.csv); created if absent, continued if present.", "PATH")] = Path(
-        "answers.csv"
-    ),
+    answers: Annotated[Path, option("The answers (.csv); created or continued.", "PATH")] = Path("answers.csv"),
     output: Annotated[
-        Path | None, option("Write the table without the removable labels at the end.", "PATH", "--output", "-o")
+        Path | None, option("At the end, write the table without the removable labels.", "PATH", "--output", "-o")
     ] = None,
-    answer_error: Annotated[float, _promise_option("Assumed share of mistaken answers.")] = 0.0,
+    answer_error: Annotated[float, _promise_option("Assumed share of mistaken answers.", "SHARE")] = 0.0,
     who: Annotated[str | None, option("The name stored with the answers; by default the user name.", "NAME")] = None,
     settle: Settling = "latest",
     min_rows: MinRows = 5,

@@ -372,7 +372,7 @@ class TableFile(ABC):
 
     def has_parsed(self, names: Iterable[str]) -> bool:
         """Return whether these columns were parsed before."""
-        return self.__dict__.get("_kept_cells", {}).keys() >= set(names)
+        return set(names) <= set(self.__dict__.get("_kept_cells", ()))
 
     @abstractmethod
     def _parse_cells(self, names: list[str]) -> dict[str, Sequence[Any]]:

@@ -239,8 +239,12 @@ def to_dataset(
     media: str | None,
     ignore: Names,
     missing: Missing,
+    found: LabelColumns | None = None,
 ) -> PMLDataset:
-    """Return a table of numbers as a data set; the parameters are those of `read_table`."""
+    """Return a table of numbers as a data set; the parameters are those of `read_table`.
+
+    `found`: its labels, where they were read before.
+    """
     check_missing(missing)
     names = file.columns
     own = own_layout(names) if labels is None else None
@@ -251,7 +255,8 @@ def to_dataset(
         if column is not None:
             check_column(column, names)
     ignored = set(select(names, ignore, option="ignore"))
-    found = _read_labels(file, labels, sep, ignored, "labels")
+    if found is None or ignored & {names.index(name) for name in found.columns}:
+        found = _read_labels(file, labels, sep, ignored, "labels")
     used = {*found.columns, *(name for name in (id, media) if name is not None)}
     Y_true = None
     if truth is not None:

@@ -366,9 +366,9 @@ class Table:
                 reader: TableReader | None = getattr(self._like, "table_reader_", None)
                 if reader is None:
                     return self._named_numbers([str(name) for name in self._like.feature_names_in_]), None
-                return reader.transform(self._file, self._side_matrix), reader
+                return reader.transform(self._file, self._side_matrix()), reader
             reader = self.unfitted_reader()
-            return reader.fit(self._file, self._side_matrix, self._options["settings"]), reader
+            return reader.fit(self._file, self._side_matrix(), self._options["settings"]), reader
 
     def unfitted_reader(self) -> TableReader:
         """Return what will make numbers of the columns that are features."""
@@ -384,16 +384,16 @@ class Table:
     def numbers(self, reader: TableReader) -> Features:
         """Return the numbers that a fitted reader makes of the columns."""
         with self._named_errors():
-            return reader.transform(self._file, self._side_matrix)
+            return reader.transform(self._file, self._side_matrix())
 
     @property
     def n_side_features(self) -> int:
         """How many features are not columns of the table."""
-        return 0 if self._side_matrix is None else self._side_matrix.shape[1]
+        side = self._side_matrix()
+        return 0 if side is None else side.shape[1]
 
-    @cached_property
     def _side_matrix(self) -> FloatArray | None:
-        """The features that are not columns of the table, read once."""
+        """Return the features that are not columns of the table; they are not kept, as they may be many."""
         return None if self._beside is None else self._beside.matrix(self._file)
 
     def _named_numbers(self, names: Sequence[str]) -> Any:
@@ -509,7 +509,7 @@ class Table:
             with self._named_errors():
                 data = to_dataset(
                     self._file, labels, self._wanted_truth, self._options["sep"], self.id_column, None,
-                    self._options["ignored"], self._options["missing"],
+                    self._options["ignored"], self._options["missing"], self._labels,
                 )  # fmt: skip
             return data.replace(**about)
         return PMLDataset(
