@@ -101,7 +101,7 @@ class Verdict:
     doubt: FloatArray  # how likely each candidate is false; the mean is `noise_rate`, aligned with ``Y.data``
     noise_rate: Estimate  # share of false candidates
     random_mistakes: Estimate  # share of candidates that look as if they had been given at random
-    # how many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows
+    # How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
     safe_depths: SafeDepths
 
 
@@ -153,8 +153,7 @@ def judge(
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
-    >>> from pmlkit.cleaning.injected_null import InjectedNull
-    >>> from pmlkit.cleaning.injected_null import RankMixture
+    >>> from pmlkit.cleaning.injected_null import InjectedNull, RankMixture
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)
@@ -171,15 +170,15 @@ def judge(
     )
     share_random = min(1.0, rate / max(by_map, 1e-9))
     weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
-    log_odds = _log_odds(map_doubt) + weight * null.suspicion(share_random)
+    suspicion = log_odds(map_doubt) + weight * null.suspicion(share_random)
     slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
-    high = min(most, float(expit(_log_odds(np.array([by_map]))[0] + unseen)))
+    high = min(most, float(expit(log_odds(np.array([by_map]))[0] + unseen)))
     middle = min(0.5 * (by_map + rate), max(most, rate))
     noise_rate = Estimate(middle, 0.0, high)
-    doubt = with_mean(slope * log_odds, middle)
+    doubt = with_mean(slope * suspicion, middle)
     # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
     depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
     return Verdict(doubt, noise_rate, random_mistakes, depths)
@@ -252,7 +251,8 @@ def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:
     return np.asarray(expit(log_odds + shift))
 
 
-def _log_odds(probability: FloatArray) -> FloatArray:
+def log_odds(probability: FloatArray) -> FloatArray:
+    """Return log odds, kept away from certainty."""
     return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
 
 
