@@ -401,3 +401,24 @@ def test_label_cleaner_checks_its_parameters(strips):
         LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
     assert hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
     assert not hasattr(LabelCleaner(PMLLFC()), "predict_proba")
+
+
+@pytest.mark.parametrize(("method", "n_fits"), [("ClearPML", 1), ("CandidateLogistic", 1), (PMLLFC(max_iter=4), 3)])
+def test_progress_is_told_step_by_step(method, n_fits):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    strips, told = load_digit_strips(100), []
+    clean(strips.X, strips.Y, method=method, n_folds=3, on_progress=lambda done, total: told.append((done, total)))
+    begun = [place for place, (done, _) in enumerate(told) if done == 0]
+    assert len(begun) == n_fits
+    done, totals = zip(*told[begun[-1] :], strict=True)
+    assert done == tuple(range(len(done)))  # fits may converge before their last step
+    assert len(set(totals)) == 1
+    assert done[-1] <= totals[0] if totals[0] else done[-1] == 2
+    assert n_fits > 1 or done[-1] == totals[0]
+
+
+def test_progress_without_a_fit_is_that_of_the_comparisons():
+    strips, told = load_digit_strips(100), []
+    probabilities = np.clip(0.7 * strips.truth.toarray() + 0.1, 0, 1)
+    clean(Y=strips.Y, pred_probs=probabilities, on_progress=lambda *step: told.append(step))
+    assert told == [(1, None), (2, None)]

@@ -6,6 +6,7 @@ With rows in blocks the features stay where they are; candidates and their score
 """
 
 import copy
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pmlkit._arrays import as_csr, frame_names, row_hash
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import did_you_mean
 from pmlkit.blocks import RowBlocks, as_row_blocks
+from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
@@ -38,21 +40,13 @@ MOST_CELLS = 40_000_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of every cell, by models that did not see the row's own labels.
+    """What is known of every cell, by models that did not see the row's own labels."""
 
-    Attributes
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        About how likely a row with these features is to be given the label; float32.
-    method : str
-        Who made it, in words.
-    confidence : array, optional
-        How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
-        `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
-    """
-
+    # About how likely a row with these features is to be given the label; float32, (n_samples, n_labels).
     scores: FloatArray
-    method: str
+    method: str  # who made it, in words
+    # How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
+    # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     confidence: FloatArray | None = None
 
 
@@ -67,23 +61,9 @@ def cross_fit(
 ) -> Evidence:
     """Score every cell by models that did not see its row.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted; it is not changed.
-    X : array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates, in canonical form (`pmlkit._arrays.as_csr`).
-    n_folds : int, default=5
-        For estimators that do not cross-fit inside. Identical rows share a fold.
-    label_names : sequence of str, optional
-        For warnings of estimators that cross-fit inside.
-    on_fit : callable, optional
-        Called with each estimator before it is fitted, to watch it.
-
-    Returns
-    -------
-    evidence : Evidence
+    `model`: unfitted; it is not changed. `Y`: candidates, in canonical form (`pmlkit._arrays.as_csr`). `n_folds`: for
+    estimators that do not cross-fit inside. Identical rows share a fold. `label_names`: for warnings of estimators that
+    cross-fit inside. `on_fit`: called with each estimator before it is fitted, to watch it.
 
     Examples
     --------
@@ -127,14 +107,8 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
 def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequence[str]) -> FloatArray:
     """Return the user's probabilities as an array, or say what is wrong with them.
 
-    Parameters
-    ----------
-    pred_probs : array or DataFrame of shape (n_samples, n_labels)
-        A DataFrame whose columns are the labels in another order is put in order.
-    shape : tuple
-        Of the candidates.
-    names : sequence of str
-        Of the labels.
+    `pred_probs`: array, DataFrame or path; a DataFrame whose columns are the labels in another order is put in order.
+    `shape`: of the candidates. `names`: of the labels.
 
     Examples
     --------
@@ -142,6 +116,8 @@ def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequen
     >>> checked_probabilities([[0.1, 0.9]], (1, 2), ["a", "b"]).tolist()
     [[0.1, 0.9]]
     """
+    if isinstance(pred_probs, str | os.PathLike):
+        pred_probs = read_probabilities(pred_probs, shape[0])
     try:
         values = np.asarray(pred_probs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -193,17 +169,7 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
 def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
     """Return per label the AUC of telling its candidates from other labelled rows, and its error if it were 0.5.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    auc, error : arrays of shape (n_labels,)
-        0.5 and infinity for labels that are on no row, or on all.
+    0.5 and infinity for labels that are on no row, or on all. `scores`: out-of-fold. `Y`: candidates.
 
     Examples
     --------
@@ -233,19 +199,7 @@ def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
 
     Features that have nothing to do with the labels, such as a column of random numbers, leave nothing to judge by.
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off
-    where it does not.
-
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    predicts_labels : bool
-        By the rank-sum statistics of all labels together, at a level of 5 %.
+    where it does not. A test by the rank-sum statistics of all labels together, at a level of 5 %.
 
     Examples
     --------
@@ -359,7 +313,7 @@ def fit_to_blocks(model: Any, rows: RowBlocks, judged: IntArray, Y: CSR, *, on_f
     return evidence_of(fitted, np.array(scores), confidence.data, Y)
 
 
-def row_keys(rows: RowBlocks) -> IntArray:
+def block_row_keys(rows: RowBlocks) -> IntArray:
     """Return numbers that identify the rows by their content."""
     return np.concatenate(rows.engine.reduce(_keys, rows.X))
 

@@ -23,20 +23,22 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
-from pmlkit.cleaning.calibration import noise_rates
+from pmlkit.cleaning.calibration import noise_rates, two_best
+
+ENOUGH_ROWS = 30
+"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
 
 JITTER = np.array([0.15, 0.01, 0.3, 0.15, 0.1, 0.2, 0.15, 0.02])
 """Noise to be added to each feature before anything is learned from it, as standard deviations."""
 
+# Features of cells
 _N_RANKED = 10_000  # rows among which a score is ranked
 _BLOCK_CELLS = 5_000_000
 _N_RELATED = 30_000  # rows from which it is learned how labels go together
 _MAX_RELATED = 3_000  # labels up to which it is learned
 _PRIOR = 0.05  # ridge of that, relative to the variance
 
-ENOUGH_ROWS = 30
-"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
-
+# Injected cells
 _N_INJECTED = 8000
 _N_FITTED = 30_000  # given cells that the classifiers are fitted on, at most
 _N_FOLDS = 3
@@ -46,6 +48,7 @@ _KNOTS = (0.02, 0.25, 0.5, 0.75, 0.98)
 _RIDGE = 1.0
 _ROW_WEIGHT = 0.5  # of the at-least-one posterior
 
+# Ranks
 _TAIL = 0.4  # of the injected cells: those among which given cells are counted to find the share
 _NARROW_TAIL = 0.2
 # Right labels that no feature predicts are as anywhere as random mistakes, and the model of two normal distributions
@@ -60,12 +63,6 @@ _UNIFORM_SPREAD = 0.29  # standard deviation of uniform ranks
 class RankMixture:
     """The ranks of given cells among injected ones.
 
-    Attributes
-    ----------
-    rank : array of shape (n_given,)
-        Share of the injected cells that look more like a mistake than the given one.
-    n_injected : int
-
     Examples
     --------
     >>> import numpy as np
@@ -77,19 +74,15 @@ class RankMixture:
     True
     """
 
-    rank: FloatArray
+    rank: FloatArray  # share of the injected cells that look more like a mistake than the given one, (n_given,)
     n_injected: int
 
     def random_share(self, *, standard_errors: float = 0.0, narrow: bool = False) -> float:
         """Estimate the share of given cells that are random mistakes.
 
-        Parameters
-        ----------
-        standard_errors : float, default=0
-            By how many the estimate is lowered.
-        narrow : bool, default=False
-            Whether to count among the most suspicious fifth of the injected cells only: fewer right labels are there,
-            but fewer of the mistakes, too, than of the injected cells, and the estimate runs low.
+        `standard_errors`: by how many the estimate is lowered. `narrow`: whether to count among the most suspicious
+        fifth of the injected cells only: fewer right labels are there, but fewer of the mistakes, too, than of the
+        injected cells, and the estimate runs low.
         """
         if not len(self.rank) or not self.n_injected:
             return 0.0
@@ -127,15 +120,6 @@ class RankMixture:
 class SafeDepths:
     """How precise it is, at least, to take the given cells that look most like mistakes for mistakes.
 
-    Attributes
-    ----------
-    random_share : float
-        Lower bound of the share of random mistakes among all given cells.
-    n_cells : array of int
-        How many given cells rank among the first 5 %, 10 %, ... 80 % of the injected ones.
-    precision : array
-        Lower bound of the share of random mistakes among these; 0 where there is none.
-
     Examples
     --------
     >>> import numpy as np
@@ -145,9 +129,9 @@ class SafeDepths:
     (90, 0)
     """
 
-    random_share: float
-    n_cells: IntArray
-    precision: FloatArray
+    random_share: float  # lower bound of the share of random mistakes among all given cells
+    n_cells: IntArray  # how many given cells rank among the first 5 %, 10 %, ... 80 % of the injected ones
+    precision: FloatArray  # lower bound of the share of random mistakes among these; 0 where there is none
 
     def depth(self, precision: float) -> int:
         """Return how many cells can be taken at a precision."""
@@ -158,12 +142,8 @@ class SafeDepths:
 def right_share(depth: FloatArray | float, separation: float) -> FloatArray:
     """Return the share of right labels that rank among the first `depth` of the injected cells.
 
-    Parameters
-    ----------
-    depth : array or float
-        Share of the injected cells.
-    separation : float
-        Chance that a right label ranks behind an injected cell: the area under the ROC curve.
+    `depth`: share of the injected cells. `separation`: chance that a right label ranks behind an injected cell: the
+    area under the ROC curve.
 
     Examples
     --------
@@ -191,24 +171,15 @@ def _share(count: float, mean: float, tail: float) -> float:
 
 @dataclass(frozen=True)
 class InjectedNull:
-    """What the comparison with injected cells says.
+    """What the comparison with injected cells says."""
 
-    Attributes
-    ----------
-    random, mixed : arrays aligned with ``Y.data``
-        Log density ratio of injected to given cells, out of fold: injected at random, and partly by score.
-    row_log_odds : array aligned with ``Y.data``
-        Log odds of being true, given the row's other candidates.
-    ranks : RankMixture
-        Of all given cells among all injected ones.
-    common_ranks : RankMixture
-        The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
-    """
-
+    # `random`, `mixed`: log density ratio of injected to given cells, out of fold: injected at random, and partly by
+    # score. All arrays are aligned with ``Y.data``.
     random: FloatArray
     mixed: FloatArray
-    row_log_odds: FloatArray
-    ranks: RankMixture
+    row_log_odds: FloatArray  # log odds of being true, given the row's other candidates
+    ranks: RankMixture  # of all given cells among all injected ones
+    # The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
     common_ranks: RankMixture
 
     def suspicion(self, share_random: float) -> FloatArray:
@@ -220,16 +191,9 @@ class InjectedNull:
 class InjectedCells:
     """Non-candidates that are scored as if they had been given, beside the candidates.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold probabilities.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    row_keys : array of shape (n_samples,)
-        Numbers that identify rows by their content, so that the order of the rows does not change the result.
-    every_row_has_a_label : bool
-        Whether a row's only candidate must be true.
+    `scores` (n_samples, n_labels): out-of-fold probabilities. `Y`: candidates. `row_keys` (n_samples,): numbers that
+    identify rows by their content, so that the order of the rows does not change the result. `every_row_has_a_label`:
+    whether a row's only candidate must be true.
 
     Examples
     --------
@@ -273,13 +237,10 @@ class InjectedCells:
     def compare(self, doubt: FloatArray, *, with_relations: bool = False) -> "InjectedNull":
         """Tell given from injected cells.
 
-        Parameters
-        ----------
-        doubt : array aligned with ``Y.data``
-            A first guess of how likely each candidate is false: doubtful ones count less as examples of given cells.
-        with_relations : bool, default=False
-            Whether it counts how labels go together. That says much about which are false, but little about how many:
-            beside other mistakes a mistake looks unlike an injected cell, and the count runs low.
+        `doubt` (aligned with ``Y.data``): a first guess of how likely each candidate is false: doubtful ones count less
+        as examples of given cells. `with_relations`: whether it counts how labels go together. That says much about
+        which are false, but little about how many: beside other mistakes a mistake looks unlike an injected cell, and
+        the count runs low.
         """
         n = len(JITTER) if with_relations else len(JITTER) - 1
         given = self._given.first(n)
@@ -389,18 +350,9 @@ def _logistic(basis: FloatArray, y: BoolArray, weight: FloatArray) -> FloatArray
 class CellFeatures:
     """Looks up what cells look like, each without its own candidacy.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold probabilities.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    fold : array of int of shape (n_samples,)
-        What is learned from other rows is learned from those of the other folds.
-    by_content : array of int of shape (n_samples,)
-        The rows in an order that does not depend on theirs.
-    every_row_has_a_label : bool
-        Whether a row's only candidate must be true.
+    `scores` (n_samples, n_labels): out-of-fold probabilities. `Y`: candidates. `fold` (n_samples,): what is learned
+    from other rows is learned from those of the other folds. `by_content` (n_samples,): the rows in an order that does
+    not depend on theirs. `every_row_has_a_label`: whether a row's only candidate must be true.
     """
 
     def __init__(
@@ -419,7 +371,7 @@ class CellFeatures:
         self.together = (indicator.T @ indicator).toarray()
         self.keys = row_of_cells(Y) * Y.shape[1] + Y.indices
         own = _log_odds(scores[row_of_cells(Y), Y.indices])
-        self.best_label, self.best, self.second = _two_best(own, Y)
+        self.best_label, self.best, self.second = two_best(own, Y)
         self.usual_best = float(self.best[labelled].mean())
         self.log_floor = float(np.log(noise_rates(scores, Y).max()))
         self.row_total = np.bincount(
@@ -551,20 +503,6 @@ def _relations(scores: FloatArray, Y: CSR, fold: IntArray, by_content: IntArray)
         np.fill_diagonal(relation, 0.0)
         found.append(relation)
     return found
-
-
-def _two_best(log_odds: FloatArray, Y: CSR) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return per row its best candidate, that one's log odds, and those of the second; -inf where there is none."""
-    row = row_of_cells(Y)
-    order = np.lexsort((-log_odds, row))
-    size = np.diff(Y.indptr)
-    label = np.full(Y.shape[0], -1, dtype=np.int64)
-    best, second = np.full(Y.shape[0], -np.inf), np.full(Y.shape[0], -np.inf)
-    one, two = np.flatnonzero(size > 0), np.flatnonzero(size > 1)
-    label[one] = Y.indices[order[Y.indptr[one]]]
-    best[one] = log_odds[order[Y.indptr[one]]]
-    second[two] = log_odds[order[Y.indptr[two] + 1]]
-    return label, best, second
 
 
 def _log_odds(probability: FloatArray) -> FloatArray:

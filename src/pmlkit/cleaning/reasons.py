@@ -162,19 +162,8 @@ def companions(Y: CSR) -> FloatArray:
 class Explainer:
     """Explain cells of one result, candidates or not, keeping what many of them need.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_samples, n_features), or None
-        Without features nothing is said of similar rows.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    noise_rate : array of shape (n_labels,)
-        NaN leaves it out.
-    label_names : sequence of str
-    row_names : sequence, optional
-        By default rows are called by their number.
+    `X`: without features nothing is said of similar rows. `Y`: candidates. `scores` (n_samples, n_labels): out-of-fold.
+    `noise_rate` (n_labels,): NaN leaves it out. `row_ids`: how rows are called.
 
     Examples
     --------
@@ -183,7 +172,7 @@ class Explainer:
     >>> from pmlkit.cleaning.reasons import Explainer
     >>> X, Y = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), sparse.csr_array([[1, 1], [1, 0], [0, 1]])
     >>> scores = np.array([[0.9, 0.2], [0.8, 0.1], [0.1, 0.9]])
-    >>> explainer = Explainer(X, Y, scores, np.array([0.1, 0.3]), label_names="ab")
+    >>> explainer = Explainer(X, Y, scores, np.array([0.1, 0.3]), "ab", range(3))
     >>> explainer.explain(np.array([0]), np.array([1]))[0].similar_without
     ('1',)
     """
@@ -195,10 +184,10 @@ class Explainer:
         scores: FloatArray,
         noise_rate: FloatArray,
         label_names: Sequence[str],
-        row_names: Sequence[object] | None = None,
+        row_ids: Sequence[object],
     ) -> None:
         self._X, self._Y, self._scores, self._noise_rate = X, Y, scores, noise_rate
-        self._label_names, self._row_names = label_names, row_names
+        self._label_names, self._row_ids = label_names, row_ids
         self._columns = Y.tocsc()
         self._together = companions(Y)
         self._typical: dict[int, float] = {}
@@ -206,12 +195,8 @@ class Explainer:
     def explain(self, rows: IntArray, labels: IntArray, *, n_similar: int = _N_SIMILAR) -> list[Reason]:
         """Return the reasons of some cells.
 
-        Parameters
-        ----------
-        rows, labels : arrays of int of the same length
-            The cells to explain.
-        n_similar : int, default=10
-            Similar rows to look at. Finding them takes most of the time; 0 leaves them out.
+        `rows`, `labels`: the cells to explain. `n_similar`: similar rows to look at. Finding them takes most of the
+        time; 0 leaves them out.
         """
         if not len(rows):
             return []
@@ -249,26 +234,13 @@ class Explainer:
         )
 
     def _named(self, some: IntArray) -> tuple[str, ...]:
-        return tuple(str(row if self._row_names is None else self._row_names[row]) for row in some.tolist())
+        return tuple(str(self._row_ids[row]) for row in some.tolist())
 
 
 def most_likely_missing(scores: FloatArray, Y: CSR, labels: IntArray, k: int) -> tuple[IntArray, IntArray]:
     """Return the `k` non-candidates with the highest scores, rows without candidates left out.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    labels : array of int
-        The labels to consider.
-    k : int
-
-    Returns
-    -------
-    rows, labels : arrays of int
-        The highest score first, equals by row and label.
+    The highest score comes first, equals by row and label. `scores`: out-of-fold. `labels`: those to consider.
 
     Examples
     --------
@@ -323,18 +295,7 @@ class Twins:
 def most_similar(X: Features, rows: IntArray, k: int = 10) -> tuple[IntArray, FloatArray]:
     """Return the `k` rows most similar to each of a few rows, by the cosine of their features.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_rows, n_features)
-    rows : array of int
-        Which rows ask; none of them finds itself.
-    k : int, default=10
-
-    Returns
-    -------
-    neighbor : array of int of shape (len(rows), k)
-        Most similar first, equals by row number.
-    similarity : array of the same shape
+    Most similar first, equals by row number. `rows`: which rows ask; none of them finds itself.
 
     Examples
     --------
@@ -385,23 +346,11 @@ def _highest(value: FloatArray, number: IntArray, k: int) -> tuple[FloatArray, I
 
 
 def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_state: int = 0) -> list[Twins]:
-    """Find rows with the same or nearly the same features but different labels.
+    """Find rows with the same or nearly the same features but different labels; many alike give a chain of pairs.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_rows, n_features)
-    Y : CSR array of shape (n_rows, n_labels)
-        Candidates.
-    limit : int, default=100
-        Pairs to return at the most, identical rows first, then by similarity.
-    random_state : int, default=0
-        Seed of the random directions by which near rows are brought together. A pair that is merely
-        near may be missed; identical rows never are.
-
-    Returns
-    -------
-    twins : list of Twins
-        A group of many identical rows gives a chain of pairs, not all of them.
+    `Y`: candidates. `limit`: pairs to return at the most, identical rows first, then by similarity. `random_state`:
+    seed of the random directions by which near rows are brought together. A pair that is merely near may be missed;
+    identical rows never are.
 
     Examples
     --------

@@ -116,6 +116,19 @@ class CleaningResult:
         """The row of each candidate, aligned with ``Y.data``."""
         return row_of_cells(self.Y)
 
+    @property
+    def row_ids(self) -> Sequence[Any]:
+        """The identifiers of the rows; their numbers where they have none."""
+        return range(self.Y.shape[0]) if self.row_names is None else self.row_names
+
+    def row_name(self, row: int) -> str:
+        """Return how texts call a row."""
+        return f"row {row}" if self.row_names is None else str(self.row_names[row])
+
+    def labels_of(self, row: int) -> list[str]:
+        """Return the names of a row's candidates."""
+        return [self.label_names[k] for k in self.Y.indices[self.Y.indptr[row] : self.Y.indptr[row + 1]].tolist()]
+
     @cached_property
     def order(self) -> IntArray:
         """Positions of the judged candidates in ``Y.data``, the most suspicious first."""
@@ -207,7 +220,7 @@ class CleaningResult:
     @cached_property
     def _explainer(self) -> Explainer:
         rates = self.noise_rate_.per_label["noise_rate"].to_numpy()
-        return Explainer(self.X, self.Y, self.scores, rates, self.label_names, self.row_names)
+        return Explainer(self.X, self.Y, self.scores, rates, self.label_names, self.row_ids)
 
     def missing(self, k: int = 100) -> "pd.DataFrame":
         """Return the `k` labels that were not given but are most likely true: a list to look through.
@@ -540,10 +553,6 @@ class CleaningResult:
         )
 
 
-def _name(result: CleaningResult, row: int) -> Any:
-    return row if result.row_names is None else result.row_names[row]
-
-
 def _cell_lines(result: CleaningResult, cells: IntArray, on_lines: Callable[[int], Any]) -> Iterator[list[Any]]:
     """Yield a header and one line per label, with its confidence, its rank among all and the reasons against it."""
     yield ["row", "id", "label", "confidence", "rank", "reasons"]
@@ -557,7 +566,7 @@ def _cell_lines(result: CleaningResult, cells: IntArray, on_lines: Callable[[int
             row = int(result.rows[cell])
             label = result.label_names[int(result.Y.indices[cell])]
             confidence = f"{1 - result.doubt[cell]:.4f}"
-            words = _name(result, row), label, confidence, int(rank[cell]), reason.sentence()
+            words = result.row_ids[row], label, confidence, int(rank[cell]), reason.sentence()
             yield [row, *map(guarded, words)]
         on_lines(len(part))
 
@@ -565,4 +574,4 @@ def _cell_lines(result: CleaningResult, cells: IntArray, on_lines: Callable[[int
 def _missing_lines(result: CleaningResult, k: int) -> Iterator[list[Any]]:
     yield ["row", "id", "label", "score", "rank", "reasons"]
     for row, label, score, rank, reasons in result.missing(k).itertuples(index=False):
-        yield [row, guarded(_name(result, row)), guarded(label), f"{score:.4f}", rank, reasons]
+        yield [row, guarded(result.row_ids[row]), guarded(label), f"{score:.4f}", rank, reasons]

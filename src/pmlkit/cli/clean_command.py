@@ -23,7 +23,6 @@ from pmlkit.cli.options import (
     check_output,
     choice,
     flag,
-    follow,
     limit_jobs,
     load,
     misuse,
@@ -245,19 +244,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-class _FitAndComparisons:
-    """Count the iterations of a fit in the same bar as the two comparisons that follow it."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def expect(self, total: int | None) -> None:
-        self._watch.expect(None if total is None else total + 2)
-
-    def advance(self) -> None:
-        self._watch.advance()
-
-
 def find_suspects(
     table: "Table | PMLDataset",
     method: Any,
@@ -283,8 +269,7 @@ def find_suspects(
             method=method,
             min_rows=min_rows,
             verified=answers,
-            on_fit=lambda model: follow(model, _FitAndComparisons(watch)),
-            on_comparison=watch.advance,
+            on_progress=watch.follow,
             **options,
         )
     if len(result.rare_labels):

@@ -60,24 +60,13 @@ _DRAWS = np.geomspace(4.0, 1000.0, 80)  # numbers of draws that a prediction tel
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A set under test.
+    """A set under test."""
 
-    Attributes
-    ----------
-    known : array of int
-        Candidates that had been answered when the set was proposed, by position in ``Y.data``.
-    draws : array of int
-        The others, in the drawn order.
-    budget : float
-        The probability with which a false statement may be made.
-    predicted : float
-        Expected share of wrong ones among the draws.
-    """
-
+    # Candidates that had been answered when the set was proposed, by position in ``Y.data``.
     known: IntArray = field(repr=False)
-    draws: IntArray = field(repr=False)
-    budget: float
-    predicted: float
+    draws: IntArray = field(repr=False)  # the others, in the drawn order
+    budget: float  # the probability with which a false statement may be made
+    predicted: float  # expected share of wrong ones among the draws
 
     @property
     def cells(self) -> IntArray:
@@ -87,45 +76,23 @@ class Attempt:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far a test is.
+    """How far a test is."""
 
-    Attributes
-    ----------
-    has_passed, is_whole : bool
-        Whether the statement is made, and would be with what was seen to be right included.
-    log_wealth : float
-        After the latest draw.
-    n_wrong, n_other : int
-        Draws so far.
-    n_kept : int
-        Members seen not to be wrong, so that they stay.
-    """
-
-    has_passed: bool
-    is_whole: bool
-    log_wealth: float
-    n_wrong: int
+    has_passed: bool  # whether the statement is made
+    is_whole: bool  # whether it would be with what was seen to be right included
+    log_wealth: float  # after the latest draw
+    n_wrong: int  # draws so far
     n_other: int
-    n_kept: int
+    n_kept: int  # members seen not to be wrong, so that they stay
 
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """What all tests so far say.
+    """What all tests so far say."""
 
-    Attributes
-    ----------
-    certified : int or None
-        The attempt that holds the certificate.
-    budget : float
-        The error probability that is left.
-    progress : list of Progress
-        One per attempt.
-    """
-
-    certified: int | None
-    budget: float
-    progress: list[Progress]
+    certified: int | None  # the attempt that holds the certificate
+    budget: float  # the error probability that is left
+    progress: list[Progress]  # one per attempt
 
 
 def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget: float = 0.05) -> Any:
@@ -151,18 +118,9 @@ def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget
 def log_wealth(n_wrong: Any, n_other: Any, n_unseen: Any, n_null: Any, predicted: Any, precision: float) -> FloatArray:
     """Return the logarithm of the wealth of a test, see the head of this module.
 
-    Parameters
-    ----------
-    n_wrong, n_other : array
-        Draws that were wrong, and others.
-    n_unseen : array
-        How many candidates the order has in all.
-    n_null : array
-        How many of them are wrong at most if the statement is false.
-    predicted : array
-        The expected share of wrong ones.
-    precision : float
-        What is to be promised.
+    `n_wrong`, `n_other`: draws that were wrong, and others. `n_unseen`: how many candidates the order has in all.
+    `n_null`: how many of them are wrong at most if the statement is false. `predicted`: the expected share of wrong
+    ones. `precision`: what is to be promised.
 
     Examples
     --------
@@ -199,16 +157,7 @@ def settle(
     An answer that was changed afterwards may take a certificate back. A test that had more of the budget than it
     should have had by the answers as they stand now does not count.
 
-    Parameters
-    ----------
-    attempts : sequence of Attempt
-    verdict : array aligned with ``Y.data``
-        One of `pmlkit.cleaning.audit.answers`' codes.
-    precision, budget, answer_error : float
-
-    Returns
-    -------
-    ledger : Ledger
+    `verdict` (aligned with ``Y.data``): codes of `pmlkit.cleaning.audit.answers`.
     """
     certified, left = None, budget
     n_certified = 0
@@ -284,26 +233,14 @@ def propose(
     budget: float,
     answer_error: float = 0.0,
 ) -> int:
-    """Return the size of the set to put to the test.
+    """Return the size of the set to put to the test, 0 if none is worth it.
 
     It is that with the most unseen candidates certified per expected question.
 
-    Parameters
-    ----------
-    cells : array of int
-        Candidates, those certified already first, then the most suspicious; none that was seen to be right.
-    probability : array aligned with `cells`
-        How likely each is wrong; 1 where it is known.
-    verdict : array aligned with ``Y.data``
-    n_certified : int
-        How many are certified already.
-    precision, budget, answer_error : float
-        The promise, and the error probability that is left.
-
-    Returns
-    -------
-    size : int
-        0 if it is not worth it.
+    `cells`: candidates, those certified already first, then the most suspicious; none that was seen to be right.
+    `probability` (aligned with `cells`): how likely each is wrong; 1 where it is known. `verdict` (aligned with
+    ``Y.data``). `n_certified`: how many are certified already. `precision`, `budget`, `answer_error`: the promise, and
+    the error probability that is left.
     """
     least = int(np.ceil(_GROWTH * n_certified + _MORE))
     if len(cells) < least or budget <= 0.0:
@@ -354,18 +291,8 @@ def removable(cells: IntArray, verdict: IntArray) -> IntArray:
 class Attempts:
     """All tests of an audit, one after the other.
 
-    Parameters
-    ----------
-    precision, confidence, answer_error : float
-        The promise, see `pmlkit.cleaning.audit.Audit`.
-
-    Attributes
-    ----------
-    begun : list of Attempt
-    ledger : Ledger
-        What they say by the answers as they stand.
-    is_active : bool
-        Whether the last one is under way.
+    `precision`, `confidence`, `answer_error`: the promise, see `pmlkit.cleaning.audit.Audit`. `ledger`: what they say
+    by the answers as they stand. `is_active`: whether the last one is under way.
     """
 
     def __init__(self, precision: float, confidence: float, answer_error: float) -> None:
@@ -405,15 +332,8 @@ class Attempts:
     def begin(self, ranked: IntArray, probability: FloatArray, verdict: IntArray, rng: np.random.Generator) -> bool:
         """Put a set to the test if it is worth it, and return whether that was done.
 
-        Parameters
-        ----------
-        ranked : array of int
-            Candidates by position in ``Y.data``, the most suspicious first.
-        probability : array aligned with `verdict`
-            How likely each candidate is wrong.
-        verdict : array aligned with ``Y.data``
-        rng : Generator
-            Draws the order.
+        `ranked`: candidates by position in ``Y.data``, the most suspicious first. `probability` (aligned with
+        `verdict`): how likely each candidate is wrong. `rng`: draws the order.
         """
         held = self.certified(verdict)
         is_held = np.zeros(len(verdict), dtype=bool)

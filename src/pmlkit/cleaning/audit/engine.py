@@ -95,10 +95,7 @@ class Audit(AuditState):
         answers: Any = None,
         events: Iterable[Event | dict[str, Any]] = (),
     ) -> None:
-        super().__init__(
-            result, precision=precision, confidence=confidence, random_state=random_state, answer_error=answer_error,
-            repeats=repeats, settle=settle,
-        )  # fmt: skip
+        super().__init__(result, precision, confidence, random_state, answer_error, repeats, settle)
         if answers is not None:
             self._take_given(codes.as_answers(answers))
         for event in events:
@@ -138,7 +135,7 @@ class Audit(AuditState):
             if cell < 0:
                 break
             taken.add(cell)
-            found.append(self._question(cell, kind))
+            found.append(self.question(cell, kind))
         return found
 
     def answer(
@@ -159,7 +156,7 @@ class Audit(AuditState):
         word = WORDS[codes.code(answer)]
         if isinstance(question, Question):
             cell, kind = question.cell, question.kind
-            if not (0 <= cell < self.result.Y.nnz and self._question(cell, kind) == question):
+            if not (0 <= cell < self.result.Y.nnz and self.question(cell, kind) == question):
                 raise ValueError(f"The question about {question.label!r} in row {question.row} is of another audit.")
         else:
             cell, kind = self.cell(*question), "volunteered"
@@ -179,7 +176,7 @@ class Audit(AuditState):
             raise ValueError(f"There {which}.")
         event = chosen[-1]
         self._take(Event(len(self.events), event.cell, "undo", event.kind, event.who, undoes=event.number))
-        return self._question(event.cell, event.kind)
+        return self.question(event.cell, event.kind)
 
     def cell(self, row: int, label: str) -> int:
         """Return the position in ``result.Y.data`` of a candidate."""
@@ -192,6 +189,12 @@ class Audit(AuditState):
         if cell < 0:
             raise ValueError(f"{label!r} is not a candidate of row {row}.")
         return cell
+
+    def question(self, cell: int, kind: Any) -> Question:
+        """Return a question about a candidate, given by its position in ``result.Y.data``."""
+        row = int(self.result.rows[cell])
+        label = self.result.label_names[int(self.result.Y.indices[cell])]
+        return Question(row, label, kind, cell, self.result.row_name(row))
 
     def expected_gain(self, n: int = 50) -> Gain:
         """Return what the next `n` answers are expected to bring.
@@ -258,11 +261,6 @@ class Audit(AuditState):
             audit._replay(event)
         return audit
 
-    def _question(self, cell: int, kind: Kind) -> Question:
-        row = int(self.result.rows[cell])
-        name = f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-        return Question(row, self.result.label_names[int(self.result.Y.indices[cell])], kind, cell, name)
-
     def _kind_of_slot(self, slot: int, n_audit: int, *, repeat: bool = True) -> Kind:
         every = round(1.0 / self.repeats) if self.repeats else 0
         every *= 1 if slot < _OFTEN_REPEATED else 2
@@ -280,7 +278,7 @@ class Audit(AuditState):
             if event.undoes is None:
                 return
             if event.kind in (*ASKED, "repeat"):
-                yield self._question(event.cell, event.kind)
+                yield self.question(event.cell, event.kind)
 
     def _first_open(self, order: IntArray, taken: set[int], *, ranked: bool = False) -> int:
         """Return the first unanswered candidate of an order that nobody looks at; -1 if there is none."""
@@ -351,13 +349,7 @@ class Audit(AuditState):
 def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "latest") -> "CleaningResult":
     """Return a result whose doubts are learned from answers.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        Made without answers.
-    verified : Answers, DataFrame, path of a CSV file, or audit
-    settle : {"latest", "majority"}
-        Which of several answers about one candidate counts.
+    `result`: made without answers. `verified`, `settle`: see `pmlkit.clean`.
 
     Examples
     --------
@@ -372,11 +364,12 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     """
     audit = Audit(result, answers=verified, settle=settle)
     if not audit.n_answers:
-        _warn(PMLWarning("The answers are empty: nothing is learned from them."))
+        warnings.warn(PMLWarning("The answers are empty: nothing is learned from them."), stacklevel=3)
         return result
-    _tell_contradictions(audit)
+    if len(audit.contradictions):
+        warnings.warn(_contradictions(audit), stacklevel=3)
     if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
-        _warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."))
+        warnings.warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."), stacklevel=3)
         return replace(result, known=audit.verdict, before_answers=audit.result)
     audit.learn()
     return replace(
@@ -388,10 +381,9 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     )
 
 
-def _tell_contradictions(audit: Audit) -> None:
+def _contradictions(audit: Audit) -> PMLWarning:
+    """Say which labels were answered in different ways, and what counts."""
     found = audit.contradictions
-    if not len(found):
-        return
     rows = found["id"] if "id" in found else found["row"]
     listed = [
         f"{label!r} of {row} ({answers})"
@@ -401,11 +393,6 @@ def _tell_contradictions(audit: Audit) -> None:
     counts = "the latest answer counts" if audit.settle == "latest" else "the majority counts"
     many = counted(len(found), "label was", "labels were")
     message = f"{many} answered in different ways, and {counts}: {'; '.join([*listed, *more])}."
-    if audit.settle == "latest":
-        _warn(PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide"))
-    else:
-        _warn(PMLWarning(message))
-
-
-def _warn(warning: PMLWarning) -> None:
-    warnings.warn(warning, stacklevel=5)
+    if audit.settle != "latest":
+        return PMLWarning(message)
+    return PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide")

@@ -25,11 +25,7 @@ _ENOUGH = 30  # answers of the audit sample from which its own estimate counts i
 def audit_order(n_candidates: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the order of questions, and the rates and keys of candidates, all by rank of suspicion.
 
-    Parameters
-    ----------
-    n_candidates : int
-        Ranked from 0, the most suspicious, on.
-    rng : Generator
+    `n_candidates`: ranked from 0, the most suspicious, on.
 
     Examples
     --------
@@ -70,20 +66,9 @@ def difference_estimate(
 ) -> tuple[float, float]:
     """Return a total of wrong candidates from a model's total and the errors of the model on a random sample.
 
-    Parameters
-    ----------
-    wrong : array
-        Answers of the sample, 1 for wrong.
-    predicted : array aligned with `wrong`
-        What the model says of the same candidates, as if they had not been asked.
-    chance : array aligned with `wrong`
-        With which probability each came into the sample.
-    n_sure : float
-        The model's total over all candidates that are sampled from, plus the known ones.
-
-    Returns
-    -------
-    total, standard_error : float
+    `wrong`: answers of the sample, 1 for wrong. `predicted` (aligned with `wrong`): what the model says of the same
+    candidates, as if they had not been asked. `chance` (aligned with `wrong`): with which probability each came into
+    the sample. `n_sure`: the model's total over all candidates that are sampled from, plus the known ones.
 
     Examples
     --------
@@ -103,18 +88,9 @@ class Estimates:
     The intervals are made for a number of answers that was fixed beforehand: they are not valid for a person who stops
     when it looks good. The certificate is.
 
-    Parameters
-    ----------
-    design : Design
-        Of the calibration curve.
-    verdict : array of shape (n_candidates,)
-        What is known of each.
-    fitted : array of int
-        The candidates that the curve is fitted to.
-    sampled : array of int
-        The candidates that came into the audit sample.
-    chance : array of shape (n_candidates,)
-        With which probability each would have.
+    `design`: of the calibration curve. `verdict` (n_candidates,): what is known of each. `fitted`: the candidates that
+    the curve is fitted to. `sampled`: the candidates that came into the audit sample. `chance` (n_candidates,): with
+    which probability each would have.
     """
 
     def __init__(

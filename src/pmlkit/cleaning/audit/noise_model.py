@@ -19,6 +19,8 @@ from scipy.special import expit, log_expit, logit
 from pmlkit._arrays import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG
+from pmlkit.cleaning.calibration import best_other
+from pmlkit.cleaning.estimates import log_odds
 from pmlkit.numerics.scaling import scaled
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 _N_ITER, _TOLERANCE = 100, 1e-9
 _MAX_NEAR = 200_000  # candidates that are compared with the answered ones row by row
-
 _ODDS = 6.0
 # Priors of the noise model, by the log loss on unasked candidates after 1 to 100 answers, on the tuned sets.
 _INTERCEPT_SD, _CURVE_SD = 0.7, 1.2
@@ -35,44 +36,24 @@ _MAX_VOTING = 6_000  # rows up to which neighbours vote
 _N_VOTERS = 15
 _MAX_LABELS = 3_000  # up to which pairs of labels are counted
 _MAX_STORED = 50_000_000  # cells of X up to which rows are compared
-
 _MAX_FITTED = 1_000  # answers that a fit uses
 _PRIOR_LOG_ODDS = float(np.log(3.0))  # of the noise model with all terms
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What the model knows of every candidate before any answer.
+    """What the model knows of every candidate before any answer."""
 
-    Attributes
-    ----------
-    offset : array of shape (n_candidates,)
-        Log odds of being wrong.
-    Z : array of shape (n_candidates, n_terms)
-        Standardised terms.
-    sd : array of shape (n_terms,)
-        Prior standard deviations of their coefficients.
-    label : array of int of shape (n_candidates,)
-    label_sd : float
-        Of the effect of each label.
-    rows : array of int of shape (n_candidates,), optional
-    unit_rows : array or CSR array of shape (n_samples, n_features), optional
-        Features of unit length, for the process over rows; None leaves it out.
-    width : float
-        Mean squared distance of rows.
-    row_sd : float
-        Of the process over rows.
-    """
-
-    offset: FloatArray
-    Z: FloatArray
-    sd: FloatArray
-    label: IntArray
-    label_sd: float
-    rows: IntArray | None = None
+    offset: FloatArray  # log odds of being wrong, (n_candidates,)
+    Z: FloatArray  # standardised terms, (n_candidates, n_terms)
+    sd: FloatArray  # prior standard deviations of their coefficients, (n_terms,)
+    label: IntArray  # (n_candidates,)
+    label_sd: float  # of the effect of each label
+    rows: IntArray | None = None  # (n_candidates,)
+    # Features of unit length, (n_samples, n_features), for the process over rows; None leaves it out.
     unit_rows: Features | None = None
-    width: float = 1.0
-    row_sd: float = 0.0
+    width: float = 1.0  # mean squared distance of rows
+    row_sd: float = 0.0  # of the process over rows
 
     def covariance(self, asked: IntArray) -> FloatArray:
         """Return the prior covariance of the log odds of some candidates."""
@@ -93,29 +74,14 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class NoiseModel:
-    """A fitted model.
-
-    Attributes
-    ----------
-    design : Design
-    asked : array of int
-        The candidates that it learned from.
-    alpha : array aligned with `asked`
-        Derivatives of the log likelihood at the mode: the dual coefficients.
-    root : array of shape (n_answers, n_answers)
-        Lower Cholesky factor of ``I + W^1/2 K W^1/2``.
-    root_weight : array
-        The diagonal of ``W^1/2``.
-    log_evidence : float
-        Laplace's approximation of the log marginal likelihood.
-    """
+    """A fitted model."""
 
     design: Design
-    asked: IntArray
-    alpha: FloatArray
-    root: FloatArray
-    root_weight: FloatArray
-    log_evidence: float
+    asked: IntArray  # the candidates that it learned from
+    alpha: FloatArray  # derivatives of the log likelihood at the mode: the dual coefficients, aligned with `asked`
+    root: FloatArray  # lower Cholesky factor of ``I + W^1/2 K W^1/2``, (n_answers, n_answers)
+    root_weight: FloatArray  # the diagonal of ``W^1/2``
+    log_evidence: float  # Laplace's approximation of the log marginal likelihood
 
     def log_odds(self) -> FloatArray:
         """Return the log odds of being wrong of every candidate, at the mode."""
@@ -144,12 +110,7 @@ class NoiseModel:
                 odds[cells] += d._kernel(d.rows[cells], d.rows[self.asked[mine]]) @ (d.row_sd**2 * self.alpha[mine])
 
     def variance_of_sum(self, weight: FloatArray) -> float:
-        """Return the posterior variance of a weighted sum of all log odds, the process over rows left out.
-
-        Parameters
-        ----------
-        weight : array of shape (n_candidates,)
-        """
+        """Return the posterior variance of a weighted sum of all log odds, the process over rows left out."""
         d = self.design
         n_labels = int(d.label.max()) + 1 if len(d.label) else 0
         by_term = (weight @ d.Z) * d.sd
@@ -165,15 +126,9 @@ class NoiseModel:
 def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray, start: FloatArray | None = None) -> NoiseModel:
     """Fit the model to answers by Newton's method.
 
-    Parameters
-    ----------
-    design : Design
-    asked : array of int
-        Candidates that were answered.
-    wrong : array aligned with `asked`
-        1 for wrong and 0 for right, or between where answers may be mistaken.
-    start : array aligned with `asked`, optional
-        Dual coefficients to begin with, say of a fit to fewer answers.
+    `asked`: candidates that were answered. `wrong` (aligned with `asked`): 1 for wrong and 0 for right, or between
+    where answers may be mistaken. `start` (aligned with `asked`): dual coefficients to begin with, say of a fit to
+    fewer answers.
 
     Examples
     --------
@@ -230,11 +185,7 @@ def curve_design(offset: FloatArray, label: IntArray) -> Design:
     process, one surprising answer at the end of the scale moved every candidate: suspicious-first answers are no
     random sample.
 
-    Parameters
-    ----------
-    offset : array of shape (n_candidates,)
-        Log odds of being wrong, without answers.
-    label : array of int of shape (n_candidates,)
+    `offset` (n_candidates,): log odds of being wrong, without answers.
     """
     offset = np.clip(offset, -_ODDS, _ODDS)
     Z, sd = _along(offset)
@@ -255,28 +206,20 @@ def order_design(
 ) -> Design:
     """Return the design of the learning order.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_samples, n_features), optional
-    Y : CSR array of shape (n_samples, n_labels)
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    offset : array of shape (n_candidates,)
-        Log odds of being wrong, without answers.
-    cells : array of int of shape (n_candidates,)
-        Positions in ``Y.data``.
-    rows : array of int aligned with ``Y.data``
+    `scores` (n_samples, n_labels): out-of-fold. `offset` (n_candidates,): log odds of being wrong, without answers.
+    `cells` (n_candidates,): positions in ``Y.data``. `rows` (aligned with ``Y.data``).
     """
     row, label = rows[cells], Y.indices[cells]
     n_stored = 0 if X is None else X.nnz if sparse.issparse(X) else X.size
     unit = _unit_rows(X) if X is not None and n_stored <= _MAX_STORED else None
     score = logit(np.clip(scores[rows, Y.indices].astype(np.float64), 1e-4, 1.0 - 1e-4))
+    other = best_other(score, Y)
     size = np.diff(Y.indptr)[row]
     count = np.bincount(Y.indices, minlength=Y.shape[1])
     terms = [
         score[cells],
         _rank_within(score, Y.indices, count)[cells],
-        (score - _best_other(score, Y, rows))[cells],
+        (score - np.where(np.isfinite(other), other, score))[cells],
         (size == 1).astype(np.float64),
         np.log(size),
         np.log(count[label]),
@@ -304,23 +247,6 @@ def _rank_within(score: FloatArray, label: IntArray, count: IntArray) -> FloatAr
     rank = np.empty(len(score))
     rank[order] = (np.arange(len(score)) - first[label[order]] + 0.5) / count[label[order]]
     return rank
-
-
-def _best_other(score: FloatArray, Y: CSR, rows: IntArray) -> FloatArray:
-    """Return the best score among the row's other candidates; a candidate's own where there is none."""
-    order = np.lexsort((-score, rows))
-    size = np.diff(Y.indptr)
-    starts = Y.indptr[:-1][size > 0]
-    best = np.full(Y.shape[0], -np.inf)
-    second = np.full(Y.shape[0], -np.inf)
-    top = order[starts]
-    best[rows[top]] = score[top]
-    several = starts[size[rows[top]] > 1]
-    second[rows[order[several]]] = score[order[several + 1]]
-    is_top = np.zeros(len(score), dtype=bool)
-    is_top[top] = True
-    other = np.where(is_top, second[rows], best[rows])
-    return np.where(np.isfinite(other), other, score)
 
 
 def _mean_lift(Y: CSR, rows: IntArray, count: IntArray) -> FloatArray:
@@ -376,11 +302,6 @@ def _width(unit: Features) -> float:
     return max(float(2.0 * (1.0 - cosine).mean()), 1e-6)
 
 
-def log_odds(doubt: FloatArray) -> FloatArray:
-    """Return the log odds of doubts, kept away from certainty."""
-    return np.asarray(logit(np.clip(doubt.astype(np.float64), 1e-6, 1.0 - 1e-6)))
-
-
 class LearningOrder:
     """Probabilities of being wrong and the order that follows from them, learned from answers.
 
@@ -388,18 +309,8 @@ class LearningOrder:
     within each label, and the noise model with all terms, which may overturn it. With few answers, or where its
     terms tell nothing, the first one weighs more.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    curve : Design
-        Of the calibration curve, by rank of suspicion.
-
-    Attributes
-    ----------
-    probability : array
-        By rank of suspicion.
-    queue : array of int
-        Ranks, the most suspicious first.
+    `curve`: design of the calibration curve. It and `probability` are by rank of suspicion; `queue` are ranks, the most
+    suspicious first.
     """
 
     def __init__(self, result: "CleaningResult", curve: Design) -> None:

@@ -56,22 +56,9 @@ class Event:
 class Record:
     """Events, and what they come to for each candidate.
 
-    Parameters
-    ----------
-    n_cells : int
-        Number of candidates.
-    how : {"latest", "majority"}
-        How several answers about one candidate are settled.
-
-    Attributes
-    ----------
-    events : list of Event
-    standing : dict of int to list of Event
-        Per candidate, the answers that were not withdrawn.
-    verdict : array of int8
-        The settled answer of each candidate.
-    n_asked : int
-        Standing answers to questions of the audit, repeated ones included.
+    `n_cells`: number of candidates. `how` ("latest", "majority"): how several answers about one candidate are settled.
+    `standing`: per candidate, the answers that were not withdrawn. `verdict`: the settled answer of each candidate.
+    `n_asked`: standing answers to questions of the audit, repeated ones included.
 
     Examples
     --------

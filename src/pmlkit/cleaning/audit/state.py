@@ -12,9 +12,9 @@ from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.certificate import Attempts, Certificate
 from pmlkit.cleaning.audit.estimates import Estimates, audit_order, inclusion
-from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design, log_odds
+from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design
 from pmlkit.cleaning.audit.record import Record
-from pmlkit.cleaning.estimates import Estimate, n_first
+from pmlkit.cleaning.estimates import Estimate, log_odds, n_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,16 +30,9 @@ class AuditState:
     """Answers, estimates and promises of an audit; `Audit`, which asks and takes answers, documents the parameters."""
 
     def __init__(
-        self,
-        result: "CleaningResult",
-        *,
-        precision: float = 0.9,
-        confidence: float = 0.95,
-        random_state: RandomState = 0,
-        answer_error: float = 0.0,
-        repeats: float = 0.1,
-        settle: Settle = "latest",
-    ) -> None:
+        self, result: "CleaningResult", precision: float, confidence: float, random_state: RandomState,
+        answer_error: float, repeats: float, settle: Settle,
+    ) -> None:  # fmt: skip
         _check_settings(precision, confidence, answer_error, repeats, settle)
         # Evidence that has seen the answers must not be calibrated by them once more.
         result = result if result.before_answers is None else result.before_answers

@@ -56,11 +56,7 @@ _N_RATIOS = 200  # labels whose ratios are remembered
 class Cards:
     """Build the cards of a cleaning result.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    table : Table, optional
-        From `pmlkit.open_table`: its image files and columns are shown.
+    `table`: from `pmlkit.open_table`: its image files and columns are shown.
     """
 
     def __init__(self, result: "CleaningResult", *, table: Any = None) -> None:
@@ -108,14 +104,10 @@ class Cards:
     def _words(self) -> "WordEvidence":
         return WordEvidence(self.texts or (), self.result.Y)
 
-    def name(self, row: int) -> str:
-        """Return how a row is called."""
-        return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-
     def searched(self, row: int) -> str:
         """Return the text of a row in which a search looks, in lower case."""
         text = self.texts[row] if self.texts is not None else " ".join(str(v[row]) for v in self._searched.values())
-        return f"{self.name(row)} {text}".casefold()
+        return f"{self.result.row_name(row)} {text}".casefold()
 
     @cached_property
     def _searched(self) -> dict[str, Sequence[Any]]:
@@ -135,9 +127,7 @@ class Cards:
 
     def brief(self, row: int, label: int) -> dict[str, Any]:
         """Return a row in a few lines: a picture or the beginning of its text, and its labels."""
-        Y = self.result.Y
-        own = Y.indices[Y.indptr[row] : Y.indptr[row + 1]]
-        shown = {"row": row, "name": self.name(row), "labels": [self.result.label_names[k] for k in own.tolist()]}
+        shown = {"row": row, "name": self.result.row_name(row), "labels": self.result.labels_of(row)}
         if self.has_pictures:
             return shown | {"image": f"/api/picture?row={row}&small=1"}
         if self.texts is not None:
@@ -172,7 +162,7 @@ class Cards:
         return {
             "row": row,
             "label": result.label_names[label],
-            "name": self.name(row),
+            "name": self.result.row_name(row),
             "content": self._content(row, label),
             "reasons_for": speaks_for,
             "reasons_against": speaks_against,
@@ -202,7 +192,7 @@ class Cards:
 
     def _content(self, row: int, label: int) -> dict[str, Any]:
         if self.has_pictures:
-            return {"image": f"/api/picture?row={row}", "name": self.name(row), "is_large": self.has_files}
+            return {"image": f"/api/picture?row={row}", "name": self.result.row_name(row), "is_large": self.has_files}
         if self.texts is not None:
             return {"words": self._words.marked(self.texts[row], label)}
         return {"features": self._features(row, label, _FULL)}
@@ -239,11 +229,6 @@ class WordEvidence:
 
     A word's evidence is the logarithm of the ratio of its document frequencies in the rows with and without the
     label, both smoothed towards its overall frequency. It explains the data to a reader; no judgement depends on it.
-
-    Parameters
-    ----------
-    texts : sequence of str
-    Y : CSR array of shape (n_samples, n_labels)
 
     Examples
     --------
@@ -312,16 +297,8 @@ class FeatureEvidence:
     and without it, both in standard deviations; that of a category is the logarithm of the ratio of its shares in these
     rows. It explains the data to a reader; no judgement depends on it.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-    names : mapping of str to int
-        The columns of X that are shown, by name.
-    categories : mapping of str to sequence, optional
-        More columns, one value per row.
-    values : mapping of str to sequence, optional
-        What is shown instead of the numbers in X.
+    `names`: the columns of X that are shown, by name. `categories`: more columns, one value per row. `values`: what is
+    shown instead of the numbers in X.
 
     Examples
     --------

@@ -36,22 +36,9 @@ _N_SEARCHES = 8  # whose rows are remembered
 class Replay:
     """The state of a review, which follows from its store alone; not safe to use from several threads at once.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    store : AnswerStore
-    **settings
-        Of the audit; those that the review was begun with, or it is refused.
-
-    Attributes
-    ----------
-    audit : Audit
-    standing : dict of int to StoredEvent
-        Answers that were not taken back, by their number in the store.
-    flags : dict of (row, label) to None
-        Flagged questions, in the order in which they were flagged.
-    seq : int
-        The number of the last entry that is known.
+    `**settings`: of the audit; those that the review was begun with, or it is refused. `standing`: answers that were
+    not taken back, by their number in the store. `flags`: flagged questions, in the order in which they were flagged.
+    `seq`: the number of the last entry that is known.
     """
 
     def __init__(self, result: "CleaningResult", store: AnswerStore, **settings: Any) -> None:
@@ -113,16 +100,6 @@ class Replay:
         cell = int(find_cells(Y, np.array([row]), np.array([number]))[0])
         return cell if cell >= 0 else None
 
-    def question(self, cell: int, kind: Any) -> Question:
-        """Return a question about a candidate."""
-        row = int(self.result.rows[cell])
-        label = self.result.label_names[int(self.result.Y.indices[cell])]
-        return Question(row, label, kind, cell, self.row_name(row))
-
-    def row_name(self, row: int) -> str:
-        """Return how a row is called."""
-        return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-
     def latest(self, who: str, *, kinds: Iterable[str] | None = None) -> list[StoredEvent]:
         """Return a person's last answer about candidates, or all of their last decision about many rows."""
         wanted = None if kinds is None else set(kinds)
@@ -175,7 +152,7 @@ class Replay:
         place = self.position(*cell)
         if place is None:
             raise _not_there(event, cell)
-        asked = self.question(place, event.kind) if event.kind in QUESTIONS else cell
+        asked = self.audit.question(place, event.kind) if event.kind in QUESTIONS else cell
         self._number[event.seq] = self.audit.answer(asked, str(event.answer), who=event.who, when=event.at)
 
 
@@ -186,15 +163,7 @@ def _not_there(event: StoredEvent, cell: tuple[int, str]) -> DataError:
 class Questions:
     """Choose and show questions.
 
-    Parameters
-    ----------
-    replay : Replay
-    cards : Cards
-
-    Attributes
-    ----------
-    judged : CleaningResult
-        Whose confidences are shown: at first those of the result, later those that learned from the answers.
+    `judged`: whose confidences are shown: at first those of the result, later those that learned from the answers.
     """
 
     def __init__(self, replay: Replay, cards: Cards) -> None:
@@ -293,7 +262,7 @@ class Questions:
         note = f"{many} Your own choice is no random sample: the promise comes from questions without a filter."
         if not len(cells):
             return {"card": None, "done": "No unanswered label passes the filter.", "note": ""}
-        return {**self.show(who, self._replay.question(int(cells[0]), "selection")), "note": note}
+        return {**self.show(who, self._audit.question(int(cells[0]), "selection")), "note": note}
 
     def _with_text(self, cells: IntArray, text: str) -> IntArray:
         """Return the candidates whose rows hold all words of a text, in their text or name, whatever the case."""
