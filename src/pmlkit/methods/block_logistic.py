@@ -1,6 +1,7 @@
 r"""Cross-fitted one-vs-rest logistic regressions of rows in blocks: many at once, by passes over the rows.
 
-Each regression, a column of the coefficients, is of one label, on all rows or on those of all folds but one. It minimises
+Each regression, a column of the coefficients, is of one label, on all rows or on those of all folds but one. It
+minimises
 
 .. math:: \tfrac12 \|w\|^2 + C \sum_i \log(1 + \exp(-y_i \, x_i^T w)),
 

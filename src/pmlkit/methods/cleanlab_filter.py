@@ -82,10 +82,9 @@ def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
 class CleanlabFilter(CandidateLogistic):
     r"""Confident learning on the candidates: cleanlab flags suspects, logistic regression learns the rest.
 
-    A baseline from current practice. One-vs-rest logistic regressions give every candidate a
-    cross-fitted probability; cleanlab compares the candidates with them, label by label, and flags
-    those that are probably wrong; the regressions are fitted again without them. Every row keeps at
-    least its best candidate.
+    A baseline from current practice. One-vs-rest logistic regressions give every candidate a cross-fitted probability;
+    cleanlab compares the candidates with them, label by label, and flags those that are probably wrong; the regressions
+    are fitted again without them. Every row keeps at least its best candidate.
 
     Parameters
     ----------

@@ -57,9 +57,8 @@ def logistic_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Flo
 def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, FloatArray]:
     r"""Return the unbiased ranking risk with the sigmoid loss, and its gradient.
 
-    Pairs are averaged over one of their labels, so that the risk is as large as a Hamming risk:
-    :math:`\frac1q \sum_{j \ne k} u_j v_k \phi(f_j - f_k) + \sum_j u_j \phi(f_j) + v_j \phi(-f_j)` with
-    :math:`\phi(z) = 1 / (1 + e^z)`.
+    Pairs are averaged over one of their labels, so that the risk is as large as a Hamming risk: :math:`\frac1q \sum_{j
+    \ne k} u_j v_k \phi(f_j - f_k) + \sum_j u_j \phi(f_j) + v_j \phi(-f_j)` with :math:`\phi(z) = 1 / (1 + e^z)`.
 
     `scores`, `relevance` (n_samples, n_labels): f and u.
 

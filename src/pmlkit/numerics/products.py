@@ -46,8 +46,7 @@ def cells_of_thin_product(left: FloatArray, right: FloatArray, pattern: CSR) -> 
 def transposed_product(left: Features, candidates: CSR) -> FloatArray:
     """Return ``left.T @ candidates`` as a dense array.
 
-    With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice
-    that with a dense one.
+    With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice that with a dense one.
     """
     n_samples, n_labels = candidates.shape
     if n_labels <= _FEW_LABELS and n_samples * n_labels <= _BLOCK_CELLS:

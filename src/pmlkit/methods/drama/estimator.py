@@ -54,8 +54,7 @@ class KernelRegression:
 def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | None = None) -> KernelRegression:
     """Fit scikit-learn's ``SVR()`` to every column of `targets`.
 
-    The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes
-    its own.
+    The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes its own.
     """
     gamma = scale_gamma(X)
     shared = X.shape[0] ** 2 <= _KERNEL_CELLS
@@ -144,8 +143,7 @@ class DRAMA(BasePML):
     n_neighbors : int, default=10
         Neighbours from which a row is reconstructed (published: 10).
     boosting_rounds : int, default=10
-        Trees (published: 10). 0 uses the support vector regressions alone: the baseline that the
-        authors call N-DRAMA.
+        Trees (published: 10). 0 uses the support vector regressions alone: the baseline that the authors call N-DRAMA.
     max_depth : int, default=5
         Depth of the trees (published: 5, to be tuned between 3 and 8).
     learning_rate : float, default=1.0
@@ -162,8 +160,7 @@ class DRAMA(BasePML):
         Largest number of rows with candidates that `fit` accepts: a support vector regression takes time that
         grows with their square, for each label.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.0
-        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
-        published method uses 0.
+        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The published method uses 0.
     random_state : int, Generator, RandomState or None, default=None
         Chooses between equally good splits of a tree.
     n_jobs : int, optional
@@ -191,9 +188,8 @@ class DRAMA(BasePML):
     of the first regressions are not published; these are scikit-learn's defaults. The quadratic program
     is solved by an accelerated projected gradient method instead of a general solver.
 
-    Trees see predictions that the regressions made for their own training rows, but new ones at
-    prediction time, so N-DRAMA may well rank better: compare the two. Rows without candidates are
-    left out.
+    Trees see predictions that the regressions made for their own training rows, but new ones at prediction time, so
+    N-DRAMA may well rank better: compare the two. Rows without candidates are left out.
 
     References
     ----------

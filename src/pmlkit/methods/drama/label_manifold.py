@@ -34,10 +34,9 @@ def manifold_confidence(
 
     Notes
     -----
-    An accelerated projected gradient method that restarts where the objective would rise. Each
-    iteration costs two products with the sparse `I - R` and one projection of the rows; no system is
-    solved. (A factorisation of `M = (I - R)'(I - R)` fills half of the matrix, since neighbour graphs
-    have no small separators.)
+    An accelerated projected gradient method that restarts where the objective would rise. Each iteration costs two
+    products with the sparse `I - R` and one projection of the rows; no system is solved. (A factorisation of `M = (I -
+    R)'(I - R)` fills half of the matrix, since neighbour graphs have no small separators.)
     """
     roughness = sparse.csr_array(sparse.eye_array(graph.shape[0]) - graph)
     adjoint = sparse.csr_array(roughness.T)

@@ -143,9 +143,8 @@ class FPML(LinearMethod):
     lam_fit : float, default=1.0
         Weight of the model's fit to the reconstruction; the published value.
     lam_reg : float or "auto", default="auto"
-        Weight of the factors' sizes. The published value is 10 for all data, and too much for
-        small data, see Notes. ``"auto"`` is :func:`automatic_lam_reg`; it is made for features
-        of about unit length.
+        Weight of the factors' sizes. The published value is 10 for all data, and too much for small data, see Notes.
+        ``"auto"`` is :func:`automatic_lam_reg`; it is made for features of about unit length.
     rank : int, optional
         Number of factors. By default as many as there are labels (or rows, if fewer), but at most
         100: `lam_reg` then decides how many are used.

@@ -210,9 +210,8 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
 def automatic_lam_u(shape: tuple[int, int], lam_v: float) -> float:
     r"""Return a penalty of U in proportion to `lam_v`.
 
-    Robust principal component analysis balances the two at
-    :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the features already say what is noise,
-    and a small share of that is enough.
+    Robust principal component analysis balances the two at :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the
+    features already say what is noise, and a small share of that is enough.
     """
     return _SHARE_U * lam_v * float(np.sqrt(max(shape)))
 
@@ -247,8 +246,7 @@ class PMLLRS(LinearMethod):
     max_iter : int, default=1000
         Largest number of iterations.
     tol : float, default=1e-4
-        Relative duality gap at which to stop: the objective is then at most this share above
-        the best possible one.
+        Relative duality gap at which to stop: the objective is then at most this share above the best possible one.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 

@@ -85,9 +85,8 @@ def row_similarity(
     width : float
         Width of the Gaussian kernel.
     approx : {"auto", "exact", "features"}
-        ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells.
-        Otherwise labels with at most four times `N_FEATURES` rows are exact and the others use
-        the feature map.
+        ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells. Otherwise labels with at
+        most four times `N_FEATURES` rows are exact and the others use the feature map.
     rng : Generator
         Draws the landmarks of the feature map.
     """
