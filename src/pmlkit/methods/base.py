@@ -335,7 +335,7 @@ def _decision(X: Features, *, model: Any) -> FloatArray:
 
 
 def _probability(X: Features, *, model: Any) -> FloatArray:
-    return model._probabilities(model._own_scores(X))
+    return np.asarray(model._probabilities(model._own_scores(X)))
 
 
 def _label_set(X: Features, *, model: Any) -> Any:

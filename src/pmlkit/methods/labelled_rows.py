@@ -93,6 +93,12 @@ class LabelledRows:
         return self.engine.map(_scaled, self.X, normalize=normalize, scale=scale, keep=self.engine.keeps(self.n_bytes))
 
 
+def stacked_sample(parts: list[Any]) -> tuple[FloatArray, CSR, FloatArray]:
+    """Return scores, candidates and confidences of some rows of each block as those of all blocks."""
+    scores, candidates, values = zip(*parts, strict=True)
+    return np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)
+
+
 def _has_candidates(Y: CSR) -> BoolArray:
     return np.asarray(np.diff(Y.indptr) > 0)
 

@@ -18,7 +18,7 @@ from pmlkit.blocks import RowBlocks
 from pmlkit.methods import block_logistic
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.block_logistic import constant_log_odds, sample_step
-from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.methods.labelled_rows import LabelledRows, stacked_sample
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.folds import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
@@ -269,11 +269,10 @@ class CandidateLogistic(BasePML):
             coef=shared,
             step=step,
         )
-        scores, candidates, values = zip(*parts, strict=True)
         return LearnedBlocks(
             confidence=confidence,
             scores=engine.map(block_logistic.scores_of_all_rows, X, fold, rows.Y, coef=shared, keep=False),
-            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
+            sample=stacked_sample(parts),
             n_iter=n_iter,
         )
 

@@ -8,9 +8,9 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import State
-from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.methods.fitting import LearnedBlocks
+from pmlkit.methods.labelled_rows import LabelledRows, stacked_sample
 from pmlkit.methods.pml_lfc.basis import Basis
-from pmlkit.methods.pml_lfc.block_similarity import BlockSimilarity
 from pmlkit.methods.pml_lfc.confidence_step import (
     ConfidenceProblem,
     ConfidenceState,
@@ -21,10 +21,11 @@ from pmlkit.methods.pml_lfc.confidence_step import (
 )
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
+from pmlkit.methods.pml_lfc.solver import Solution
 from pmlkit.numerics.products import as_dense, cells_of_product, transposed_product
 from pmlkit.numerics.spectral import eigenpairs
 
-_NO_SIMILARITY = RowSimilarity(np.zeros_like, 0.0, "", "")
+_NO_SIMILARITY = RowSimilarity(np.zeros_like, 0.0, "")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class BlockSteps(Steps):
         rows: LabelledRows,
         X: State,
         basis: tuple[Basis, FloatArray],
-        similarity: BlockSimilarity,
+        similarity: RowSimilarity,
         *,
         intercept: bool,
         row_sum: str,
@@ -142,9 +143,24 @@ class BlockSteps(Steps):
         cells = self.rows.engine.map(_fitted_cells, self.X, self.rows.Y, coef=coef, intercept=intercept)
         return BlockFitted(cells, norm2 + self.rows.n_rows * float(mean @ mean))
 
-    def confidence(self, state: BlockState) -> State:
-        """Return the confidences."""
-        return self.rows.engine.map(_confidence, state.parts)
+    def learned(self, solution: Solution, n_scores: int) -> LearnedBlocks:
+        """Return what was learned; the threshold is chosen on about so many scores, of rows that are evenly spread."""
+        engine, n_rows = self.rows.engine, self.rows.n_rows
+        coef, intercept = self.coefficients(solution.low_rank, solution.state)
+        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
+        confidence = engine.map(_confidence, solution.state.parts)
+        n_sampled = min(n_rows, max(1, n_scores // len(intercept)))
+        sampled = np.linspace(0, n_rows - 1, n_sampled).astype(np.intp)
+        parts = engine.reduce(
+            _linear_sample, self.X, self.rows.Y, confidence, self.rows.first_rows, rows=sampled, **linear
+        )
+        return LearnedBlocks(
+            confidence,
+            scores=engine.map(_linear_scores, self.X, keep=False, **linear),
+            sample=stacked_sample(parts),
+            objective=solution.objective,
+            n_iter=solution.n_iter,
+        )
 
 
 def _problem(Y: CSR, beta: float, row_sum_weight: float) -> ConfidenceProblem:
@@ -223,7 +239,7 @@ def _confidence(state: ConfidenceState) -> FloatArray:
     return state.confidence
 
 
-def linear_sample(
+def _linear_sample(
     X: Features, Y: CSR, confidence: FloatArray, first: int, *, coef: FloatArray, intercept: FloatArray, rows: IntArray
 ) -> list[Any]:
     """Return scores, candidates and confidences of a block's rows among some rows."""
@@ -232,6 +248,5 @@ def linear_sample(
     return [(np.asarray(X[some] @ coef + intercept), Y[some], table[some].data)]
 
 
-def linear_scores(X: Features, *, coef: FloatArray, intercept: FloatArray) -> FloatArray:
-    """Return the scores of a block's rows."""
+def _linear_scores(X: Features, *, coef: FloatArray, intercept: FloatArray) -> FloatArray:
     return np.asarray(X @ coef + intercept)

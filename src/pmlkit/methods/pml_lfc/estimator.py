@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
-from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
@@ -18,12 +17,12 @@ from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
 from pmlkit.methods.pml_lfc.block_similarity import block_similarity
-from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, linear_sample, linear_scores
+from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis
 from pmlkit.methods.pml_lfc.confidence_step import Steps
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
-from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
+from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
 from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
@@ -300,26 +299,11 @@ class PMLLFC(BasePML):
         )
         with one_blas_thread():
             solution = self._alternated(steps, progress)
-        coef, intercept = steps.coefficients(solution.low_rank, solution.state)
-        self.coef_, self.intercept_ = coef.T, intercept
+        coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
+        self.coef_ = coefficients.T
         self.coef_factors_: tuple[FloatArray, FloatArray] | None = None
-        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
-        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
-        confidence = steps.confidence(solution.state)
-        n_sampled = min(labelled.n_rows, max(1, _THRESHOLD_CELLS // rows.n_labels))
-        sampled = np.linspace(0, labelled.n_rows - 1, n_sampled).astype(np.intp)
-        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
-        parts = rows.engine.reduce(
-            linear_sample, X, labelled.Y, confidence, labelled.first_rows, rows=sampled, **linear
-        )
-        scores, candidates, values = zip(*parts, strict=True)
-        return LearnedBlocks(
-            confidence=confidence,
-            scores=rows.engine.map(linear_scores, X, keep=False, **linear),
-            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
-            objective=solution.objective,
-            n_iter=solution.n_iter,
-        )
+        self._keep(solution, width, similarity)
+        return steps.learned(solution, _THRESHOLD_CELLS)
 
     def _width_of_blocks(self, rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):
@@ -345,16 +329,17 @@ class PMLLFC(BasePML):
         else:
             coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
             self.coef_ = coefficients.T
-        self.rank_ = solution.low_rank.rank
-        self.bandwidth_ = data.width
-        self.kernel_approx_ = data.similarity.chosen
-        self.optimality_gap_ = solution.low_rank.gap
+        self._keep(solution, data.width, data.similarity)
         confidence = solution.state.confidence
         if self.warm_start:
             self._warm = (steps.data, (solution.low_rank, confidence), self.row_sum)
         rows = _threshold_rows(*data.Y.shape)
         scores = self._linear(data.X if rows is None else data.X[rows])
         return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
+
+    def _keep(self, solution: Solution, width: float, similarity: RowSimilarity) -> None:
+        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
+        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
 
     def _weights(self, n_rows: float) -> dict[str, Any]:
         beta = self.beta if self.beta_scale == "paper" else self.beta / max(n_rows - 1.0, 1.0)
