@@ -22,7 +22,7 @@ from pmlkit._words import did_you_mean
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 
 __all__ = [
     "Evidence",

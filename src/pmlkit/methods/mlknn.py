@@ -8,11 +8,11 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.neighbors import nearest
+from pmlkit.numerics.products import cells_at
 
 
 def _label_votes(neighbor: IntArray, Y: CSR) -> IntArray:
@@ -125,9 +125,8 @@ class MLkNN(BasePML):
         self.posterior_ = _posterior_table(votes, Y, k, self.smoothing)
         self._X, self._Y, self._index = X, Y, index
         scores = self.posterior_[np.arange(Y.shape[1]), votes]
-        row = row_of_cells(Y)
         progress.step("neighbours")
-        return Learned(confidence=scores[row, Y.indices], scores=scores)
+        return Learned(confidence=cells_at(scores, Y), scores=scores)
 
     def _scores(self, X: Features) -> FloatArray:
         if not hasattr(self, "_index"):  # Model files keep the rows only: a search tree in a file cannot be checked.

@@ -15,8 +15,8 @@ from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.folds import content_folds
-from pmlkit.numerics.products import inner_products
+from pmlkit.numerics.content import content_folds
+from pmlkit.numerics.products import cells_at, inner_products
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
 
@@ -289,5 +289,5 @@ class PMLLENFN(RidgeStarted):
         )
         self._keep(coef)
         scores = np.asarray(rows @ coef)
-        confidence = np.clip(scores[row_of_cells(Y), Y.indices], 0.0, 1.0)
+        confidence = np.clip(cells_at(scores, Y), 0.0, 1.0)
         return Learned(confidence, scores, objective=objective, n_iter=len(objective))

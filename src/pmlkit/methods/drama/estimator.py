@@ -16,14 +16,15 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import Interval
 
-from pmlkit._arrays import generator, row_of_cells
+from pmlkit._arrays import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.drama.label_manifold import manifold_confidence
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.canonical import canonical_problem, plain_rows
+from pmlkit.numerics.content import canonical_problem, plain_rows
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import scaled
 
 # The largest kernel matrix that is kept: 8,192 rows, half a gigabyte.
@@ -273,9 +274,8 @@ class DRAMA(BasePML):
 
         self._label_order = problem.labels
         self.margins_ = problem.table_as_given(margins)
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(self.margins_[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(self.margins_, Y), 0.0, 1.0),
             scores=problem.table_as_given(scores),
             objective=objective,
             n_iter=len(objective),

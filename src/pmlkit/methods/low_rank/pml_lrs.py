@@ -11,11 +11,11 @@ from scipy import linalg, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, spectral_norm
@@ -350,9 +350,8 @@ class PMLLRS(LinearMethod):
             )
         self._keep(svd.coefficients(found.coordinates), has_constant=self.fit_intercept)
         self.gap_ = found.gap
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(found.truth, Y), 0.0, 1.0),
             scores=svd.scores(found.coordinates),
             objective=found.objective,
             n_iter=found.n_iter,

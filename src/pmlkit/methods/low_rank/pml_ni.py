@@ -10,10 +10,10 @@ from scipy import linalg, sparse
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD, add_constant_column
 
@@ -201,9 +201,8 @@ class PMLNI(BasePML):
         self.coef_, self.intercept_ = found.low_rank[:-1].T, found.low_rank[-1]
         self.noise_coef_, self.noise_intercept_ = found.sparse[:-1].T, found.sparse[-1]
         scores = np.asarray(rows @ found.low_rank)
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(scores[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(scores, Y), 0.0, 1.0),
             scores=scores,
             objective=found.objective,
             n_iter=found.n_iter,

@@ -24,7 +24,7 @@ from pmlkit.methods.particle.pairwise import (
     weighted_votes,
 )
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.canonical import canonical_problem
+from pmlkit.numerics.content import canonical_problem
 from pmlkit.numerics.neighbors import nearest
 
 # Training time of a machine with a few dozen rows, for the estimate in the error message.
