@@ -50,20 +50,12 @@ def oppose(
     max_iter: int = 100,
     on_step: Callable[[], bool] = lambda: False,
 ) -> Opposition:
-    r"""Alternate between two regressions and the noise, as the authors' program does.
+    r"""Alternate between the two regressions of :class:`NLR` and the noise, as the authors' program does.
 
-    .. math::
-
-        \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 + \beta \|XW_1 + XW_2 - 1\|^2
-            + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
-
-    Each model is the exact minimiser for the other one. A candidate is noise where the N that minimises this over the
-    reals would be positive, that is where :math:`XW_1 - XW_2 < 1 - \lambda / 2`; but every row keeps its best
-    candidate.
-
-    Notes
-    -----
-    All rounds work in the coordinates of one singular value decomposition of X, where both systems are diagonal.
+    Each model is the exact minimiser for the other one. A candidate is noise where the N that minimises the objective
+    over the reals would be positive, that is where :math:`XW_1 - XW_2 < 1 - \lambda / 2`; but every row keeps its best
+    candidate. All rounds work in the coordinates of one singular value decomposition of X, where both systems are
+    diagonal.
     """
     svd = ThinSVD(X)
     is_candidate = np.asarray(Y.toarray() > 0)
