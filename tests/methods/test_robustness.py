@@ -14,7 +14,7 @@ from pmlkit.data import load_digit_strips
 from pmlkit.methods import all_methods, fitting
 from pmlkit.methods.pml_lfc.basis import eigenbasis
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.scaling import column_scale, scaled

@@ -27,7 +27,7 @@ from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 
 _TOO_GOOD = 0.99  # mean AUC from which probabilities must be in-sample
 _MAX_AUC_ROWS = 20_000

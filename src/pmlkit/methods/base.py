@@ -231,8 +231,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             ``"1"`` to ``str(k)`` (and the index of a pandas `X`) if it was given a DataFrame or Series;
             otherwise an object array of shape (n_samples, k).
         scores : array of shape (n_samples, k)
-            The values of `decision_function` for these labels. Equal scores are in the order of
-            `label_names_`.
+            The values of `decision_function` for these labels. Equal scores are in the order of `label_names_`.
         """
         check_is_fitted(self)
         if self._is_binary:
@@ -335,7 +334,7 @@ def _decision(X: Features, *, model: Any) -> FloatArray:
 
 
 def _probability(X: Features, *, model: Any) -> FloatArray:
-    return model._probabilities(model._own_scores(X))
+    return np.asarray(model._probabilities(model._own_scores(X)))
 
 
 def _label_set(X: Features, *, model: Any) -> Any:

@@ -1,7 +1,7 @@
 r"""Cross-fitted one-vs-rest logistic regressions of rows in blocks: many at once, by passes over the rows.
 
-Each regression, a column of the coefficients, is of one label, on all rows or on those of all folds but
-one. It minimises
+Each regression, a column of the coefficients, is of one label, on all rows or on those of all folds but one. It
+minimises
 
 .. math:: \tfrac12 \|w\|^2 + C \sum_i \log(1 + \exp(-y_i \, x_i^T w)),
 
@@ -23,6 +23,7 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import State
 from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.numerics.products import cells_at
 
 _SAMPLE_ROWS, _SAMPLE_CELLS = 10_000, 2**24  # whose Hessian is used: rows, and cells of dense rows
 _NEAR = 1e-2  # squared distance to the sample's optimum from which all rows go on
@@ -169,7 +170,7 @@ def held_out_confidence(X: Features, Y: CSR, fold: IntArray, *, coef: FloatArray
         rows = slice(first, min(first + step, X.shape[0]))
         some = Y[rows]
         scores = held_out_scores(X[rows], fold[rows], coef=coef)
-        cells[Y.indptr[rows.start] : Y.indptr[rows.stop]] = scores[row_of_cells(some), some.indices]
+        cells[Y.indptr[rows.start] : Y.indptr[rows.stop]] = cells_at(scores, some)
     return cells
 
 

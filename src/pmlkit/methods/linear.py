@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD
 

@@ -1,9 +1,8 @@
 """From scores to label sets and probabilities: the threshold strategies and the curve that all methods share.
 
-Every strategy ends as the same simple rule: a row's threshold is a linear function of the
-row's scores, ``scores @ weights + offset`` (all strategies but ``"size"`` have no weights: one
-number serves all rows), a label is given when its score reaches the threshold, and
-``at_least_one`` adds the best label where no score does.
+Every strategy ends as the same simple rule: a row's threshold is a linear function of the row's scores, ``scores @
+weights + offset`` (all strategies but ``"size"`` have no weights: one number serves all rows), a label is given when
+its score reaches the threshold, and ``at_least_one`` adds the best label where no score does.
 """
 
 from dataclasses import dataclass
@@ -67,9 +66,8 @@ def fit_threshold(
     Parameters
     ----------
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float
-        - ``"cardinality"``: one threshold for all scores, such that training rows get as many
-          labels on average as the confidences say that they have (the noise-corrected
-          cardinality); each row gets at least one label;
+        - ``"cardinality"``: one threshold for all scores, such that training rows get as many labels on average as the
+          confidences say that they have (the noise-corrected cardinality); each row gets at least one label;
         - ``"at_least_one"``: the method's own decision threshold; each row gets at least one label;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
           candidates: each training row's best threshold, regressed on its scores; a row may get no

@@ -14,6 +14,7 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import add_constant_column, smaller_gram
 
@@ -75,9 +76,8 @@ def factorise(
     """
     solve_coef = ridge_on_rows(X, lam_fit, lam_reg)
     G, Q = first_factors(Y, rank)
-    row = row_of_cells(Y)
     squares_X = float(linalg.norm(X.data if sparse.issparse(X) else X) ** 2)
-    ridge = lam_reg * np.eye(rank)
+    ridge, row = lam_reg * np.eye(rank), row_of_cells(Y)
     objective: list[float] = []
     for n_iter in range(1, max_iter + 1):
         GG = G.T @ G
@@ -143,9 +143,8 @@ class FPML(LinearMethod):
     lam_fit : float, default=1.0
         Weight of the model's fit to the reconstruction; the published value.
     lam_reg : float or "auto", default="auto"
-        Weight of the factors' sizes. The published value is 10 for all data, and too much for
-        small data, see Notes. ``"auto"`` is :func:`automatic_lam_reg`; it is made for features
-        of about unit length.
+        Weight of the factors' sizes. The published value is 10 for all data, and too much for small data, see Notes.
+        ``"auto"`` is :func:`automatic_lam_reg`; it is made for features of about unit length.
     rank : int, optional
         Number of factors. By default as many as there are labels (or rows, if fewer), but at most
         100: `lam_reg` then decides how many are used.
@@ -252,9 +251,8 @@ class FPML(LinearMethod):
         )
         self._keep(found.coef, has_constant=self.fit_intercept)
         reconstruction = found.rows @ found.labels
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(reconstruction[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(reconstruction, Y), 0.0, 1.0),
             scores=np.asarray(X @ found.coef),
             objective=found.objective,
             n_iter=found.n_iter,

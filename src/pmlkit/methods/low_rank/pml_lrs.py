@@ -11,11 +11,11 @@ from scipy import linalg, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, spectral_norm
@@ -210,9 +210,8 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
 def automatic_lam_u(shape: tuple[int, int], lam_v: float) -> float:
     r"""Return a penalty of U in proportion to `lam_v`.
 
-    Robust principal component analysis balances the two at
-    :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the features already say what is noise,
-    and a small share of that is enough.
+    Robust principal component analysis balances the two at :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the
+    features already say what is noise, and a small share of that is enough.
     """
     return _SHARE_U * lam_v * float(np.sqrt(max(shape)))
 
@@ -247,8 +246,7 @@ class PMLLRS(LinearMethod):
     max_iter : int, default=1000
         Largest number of iterations.
     tol : float, default=1e-4
-        Relative duality gap at which to stop: the objective is then at most this share above
-        the best possible one.
+        Relative duality gap at which to stop: the objective is then at most this share above the best possible one.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
@@ -352,9 +350,8 @@ class PMLLRS(LinearMethod):
             )
         self._keep(svd.coefficients(found.coordinates), has_constant=self.fit_intercept)
         self.gap_ = found.gap
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(found.truth, Y), 0.0, 1.0),
             scores=svd.scores(found.coordinates),
             objective=found.objective,
             n_iter=found.n_iter,

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.numerics.canonical import plain_rows
+from pmlkit.numerics.content import plain_rows
 from pmlkit.numerics.products import as_dense
 from pmlkit.numerics.scaling import column_scale, scaled
 

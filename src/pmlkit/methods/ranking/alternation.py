@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import Learned
 from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.spectral import CenteredRows, centered_rows
 
 _ROUGH_GAP = 0.01  # relative duality gap of a model whose confidences still change
@@ -159,6 +159,5 @@ class ConfidenceRanker(LinearRanker):
             on_iteration=lambda: progress.step("confidences"),
         )
         self.coef_ = np.ascontiguousarray(self._keep_solution(features, found.solution, _MAX_STEPS).T)
-        row = row_of_cells(Y)
         scores = np.asarray(X @ self.coef_.T + self.intercept_)
-        return Learned(found.confidence[row, Y.indices], scores, objective=found.objective, n_iter=found.n_iter)
+        return Learned(cells_at(found.confidence, Y), scores, objective=found.objective, n_iter=found.n_iter)

@@ -18,7 +18,7 @@ from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
 from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import centered_rows

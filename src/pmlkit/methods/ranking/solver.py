@@ -114,12 +114,11 @@ def solve_ranking_svm(
 
     Notes
     -----
-    The gap is the sum of three parts, all zero at a solution: half the squared
-    difference of W and its dual counterpart, the Fenchel gap of the loss, and the
-    amount by which the forces on a label do not cancel, times the largest intercept (at least 1): the
-    certificate holds for all intercepts that differ from the returned ones by no more than that. The
-    first and last are what Newton steps reduce, the second is what a multiplier update reduces; each
-    iteration does what the larger part asks for.
+    The gap is the sum of three parts, all zero at a solution: half the squared difference of W and its dual
+    counterpart, the Fenchel gap of the loss, and the amount by which the forces on a label do not cancel, times the
+    largest intercept (at least 1): the certificate holds for all intercepts that differ from the returned ones by no
+    more than that. The first and last are what Newton steps reduce, the second is what a multiplier update reduces;
+    each iteration does what the larger part asks for.
     """
     problem = _Problem(features, is_candidate, weight)
     n_labels = is_candidate.shape[1]
