@@ -23,7 +23,6 @@ from pmlkit.cli.options import (
     check_output,
     choice,
     flag,
-    follow,
     limit_jobs,
     load,
     misuse,
@@ -241,19 +240,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-class _FitAndComparisons:
-    """Count the iterations of a fit in the same bar as the two comparisons that follow it."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def expect(self, total: int | None) -> None:
-        self._watch.expect(None if total is None else total + 2)
-
-    def advance(self) -> None:
-        self._watch.advance()
-
-
 def find_suspects(
     table: "Table | PMLDataset",
     method: Any,
@@ -267,7 +253,7 @@ def find_suspects(
 
     from pmlkit.blocks import Executor, holds_blocks
     from pmlkit.cleaning import clean as judge
-    from pmlkit.cleaning.result import ENOUGH_ROWS
+    from pmlkit.cleaning.injected_null import ENOUGH_ROWS
 
     with Watch("turning columns into numbers"):
         if holds_blocks(table):
@@ -279,8 +265,7 @@ def find_suspects(
             method=method,
             min_rows=min_rows,
             verified=answers,
-            on_fit=lambda model: follow(model, _FitAndComparisons(watch)),
-            on_comparison=watch.advance,
+            on_progress=watch.follow,
             **options,
         )
     if len(result.rare_labels):

@@ -259,6 +259,13 @@ class Watch:
         self._bar.tasks[self._task].total = total
         self._counted_from = self._last_step = time.monotonic()
 
+    def follow(self, done: int, total: int | None) -> None:
+        """Report one more finished step; with none done start again, with another number of steps."""
+        if done:
+            self.advance()
+        else:
+            self.expect(total)
+
     def left(self) -> float | None:
         """Return the seconds that are left, None as long as nobody knows."""
         task = self._bar.tasks[self._task]

@@ -20,8 +20,6 @@ from typing import Any, Self
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["ANSWERS", "AnswerStore", "Event", "StoredEvent"]
-
 ANSWERS = ("right", "wrong", "unsure")
 _VERSION = 1
 _SECONDS_FOR_A_LOCK = 20.0
