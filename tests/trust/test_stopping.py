@@ -169,6 +169,20 @@ cli.main()
     assert done.stderr.startswith("stopped: ")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_work_is_done_ends_python_without_a_traceback(number):
+    script = f"""
+import atexit, os, sys
+sys.argv = ["pmlkit", "--version"]
+from pmlkit.cli import main
+atexit.register(os.kill, os.getpid(), {int(number)})
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False, text=True)
+    assert (done.returncode, done.stderr) == (-number, "")
+    assert done.stdout.startswith("pmlkit ")
+
+
 def test_an_interrupt_between_two_files_that_belong_together_waits_for_both(tmp_path, monkeypatch):
     real = Path.replace
 

@@ -22,20 +22,24 @@ def lacks_memory(error: BaseException) -> bool:
 def main() -> None:
     """Run the command line and leave with its exit code: 0 done, 1 failed, 2 misused, 130 or 143 interrupted."""
     try:
-        from pmlkit.cli.stopping import stop_on_sigterm
+        from pmlkit.cli.stopping import end_on_signals, stop_on_sigterm
 
         stop_on_sigterm()
         from pmlkit.cli.app import app
 
-        app(prog_name="pmlkit")
+        try:
+            app(prog_name="pmlkit")
+        finally:
+            end_on_signals()
     except (ImportError, MemoryError) as error:
         if not lacks_memory(error):
             raise
         sys.stderr.write(f"error: {NO_MEMORY}\n")
         sys.exit(1)
     except KeyboardInterrupt:  # while the modules were being read; later it is the app's affair
-        from pmlkit.cli.stopping import stopped_by
+        from pmlkit.cli.stopping import end_on_signals, stopped_by
 
+        end_on_signals()
         reason, code = stopped_by()
         if sys.stderr is not None:
             sys.stderr.write(f"stopped: {reason}\n")

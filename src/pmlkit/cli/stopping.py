@@ -48,6 +48,14 @@ def _send_again_what_is_swallowed() -> None:
     sys.unraisablehook = hook
 
 
+def end_on_signals() -> None:
+    """Let signals end this process at once, without a word: its work is done, and Python is about to end."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+
+
 def was_terminated() -> bool:
     """Return whether SIGTERM has come."""
     return bool(_received)
