@@ -16,7 +16,6 @@ from pmlkit.cli.params import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodName,
     MethodParams,
     ModelFile,
@@ -55,7 +54,6 @@ def fit(
     ],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
-    merge_labels: MergeLabels = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -67,7 +65,7 @@ def fit(
     model = build_model(method, param)
     limit_jobs(jobs, model)
     check_output(output, *source.files, force=force)
-    table = load(source, merge_labels=merge_labels)
+    table = load(source)
     if isinstance(table, Table):
         table.check_labels()
         with Watch("turning columns into numbers"):

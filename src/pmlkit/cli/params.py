@@ -69,8 +69,6 @@ Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help=_JO
 _SETTLING = "Which of several answers about one label counts; a tie of the majority comes to unsure."
 Settling = Annotated[str, typer.Option("--settle", metavar="latest|majority", help=_SETTLING, callback=_check_settling)]
 MinRows = Annotated[int, typer.Option(min=1, help="Do not judge labels that are on fewer rows.")]
-_MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
-MergeLabels = Annotated[bool, flag("--merge-labels", help=_MERGING)]
 Force = Annotated[bool, flag("--force", help="Replace an output that exists.", rich_help_panel="Output")]
 
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
@@ -121,6 +119,12 @@ class Source:
             metavar="COLUMN", help="The column that identifies the rows; by default one that is called id or similar."
         ),
     ] = None
+    merge_labels: Annotated[
+        bool,
+        _reading_option(
+            "--merge-labels", metavar="", help="Treat label names that differ only in case, spaces or hyphens as one."
+        ),
+    ] = False
     option: Annotated[
         list[str] | None,
         _reading_option(
@@ -212,16 +216,19 @@ class Source:
         --------
         >>> from pathlib import Path
         >>> from pmlkit.cli.params import Source
-        >>> Source(Path("my posts.csv"), labels=["tags"], sep=";", text=["body"]).retyped()
-        "'my posts.csv' --labels tags --sep ';' --text body"
+        >>> Source(Path("my posts.csv"), labels=["tags"], sep=";", merge_labels=True, text=["body"]).retyped()
+        "'my posts.csv' --labels tags --sep ';' --merge-labels --text body"
         """
         if str(self.file) == "-":
             return ""
         words = [str(self.file)]
         for field in dataclasses.fields(self)[1:]:
-            given = getattr(self, field.name)
+            given, typed = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if isinstance(given, bool):
+                words += [typed] if given else []
+                continue
             for value in given if isinstance(given, list) else [] if given is None else [given]:
-                words += [f"--{field.name}", str(value)]
+                words += [typed, str(value)]
         return shlex.join(words)
 
 

@@ -71,7 +71,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
 
 
-def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
+def open_table(source: Source, *, like: Any = None) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
     with _loading():
         import pmlkit
@@ -86,14 +86,15 @@ def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) 
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
     with _reading(source.file):
         table = pmlkit.open_table(
-            source.file, format=source.format, like=like, merge_labels=merge_labels, **options, **source.features
-        )
+            source.file, format=source.format, like=like, merge_labels=source.merge_labels, **options,
+            **source.features,
+        )  # fmt: skip
         if like is None and isinstance(table, pmlkit.Table):
             table.Y  # noqa: B018  most mistakes are about labels: they come first
     return table
 
 
-def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False) -> "Table | PMLDataset":
+def load(source: Source, *, keep_table: bool = False) -> "Table | PMLDataset":
     """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
 
     `keep_table`: open tables of numbers as tables, too, so that they can be written again.
@@ -105,7 +106,7 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
     path = source.file
     with _reading(path):
         if matching_files(path) is not None:
-            return open_table(source, merge_labels=merge_labels)
+            return open_table(source)
         found = source.format or find_format(path)
     if source.features and found not in TABLE_FORMATS:
         raise Misuse(
@@ -116,11 +117,11 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
     # ARFF files are mostly data sets, often sparse ones; some options only data sets have.
     is_numbers = found == "arff" or not options.keys() <= TABLE_OPTIONS
     if found not in TABLE_FORMATS or (is_numbers and not source.features and not keep_table):
-        if merge_labels:
+        if source.merge_labels:
             raise Misuse("--merge-labels is for tables, whose labels are words.")
         with _reading(path):
             return read(path, format=source.format, **options)
-    table = open_table(source, merge_labels=merge_labels)
+    table = open_table(source)
     with _reading(path):
         return table.to_dataset() if table.has_only_numbers and not source.features and not keep_table else table
 
