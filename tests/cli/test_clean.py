@@ -154,7 +154,8 @@ def test_near_equal_and_rare_labels_are_said(run, posts_csv, tmp_path):
     facts = json.loads(run("clean", *options(posts_csv), "--merge-labels", "--dry-run", "--json").stdout)
     assert " --merge-labels " in facts["advice"]  # the command that asks about the same labels
     counted = run("info", *options(posts_csv), "--merge-labels")
-    assert counted.exit_code == 0 and "Cook" not in counted.output.split("Labels\n")[1]
+    assert counted.exit_code == 0
+    assert "Cook" not in counted.output.split("Labels\n")[1]
 
 
 @pytest.mark.parametrize(
