@@ -136,21 +136,22 @@ def _wrap_sentences(app: Any, doctree: Any) -> None:
 
 def _unwrapped(text: str) -> str:
     """Join lines that were wrapped in the source: those to which the next word was too long to be added."""
-    joined = ""
+    joined, last = "", ""
     for line in text.splitlines():
-        last = joined.rpartition("\n")[2]
-        word = line.split(" ", 1)[0]
-        was_wrapped = last and word and len(last) <= WRAP_AT < len(last) + 1 + len(word)
+        was_wrapped = last and line and len(last) <= WRAP_AT < len(last) + 1 + len(line.split(" ", 1)[0])
         joined += (" " if was_wrapped else "\n" if joined else "") + line
+        last = line
     return joined
 
 
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Let long names break after their parts, and options in code never at a hyphen."""
+    """Let long names break after their parts, and options never at a hyphen."""
+    body = context.get("body", "")
+    body = re.sub(r'<span class="pre">(?=--\w)', '<span class="pre keep">', body)
     body = re.sub(
         r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',
         lambda name: re.sub(r"([/_.=,(]+)(?=\w)", r"\1<wbr>", name[0]),
-        context.get("body", ""),
+        body,
     )
     context["body"] = re.sub(
         r"<pre>.*?</pre>",
