@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.clear_pml.confidence_rounds import COMPETITION, blended_target
@@ -24,9 +23,8 @@ from pmlkit.methods.clear_pml.posterior import (
     true_probabilities,
 )
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.folds import content_folds
-
-__all__ = ["CandidateClassifier"]
+from pmlkit.numerics.content import content_folds
+from pmlkit.numerics.products import cells_at
 
 
 class CandidateClassifier(BasePML):
@@ -122,8 +120,7 @@ class CandidateClassifier(BasePML):
             target = blended_target(is_candidate, confidence)
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
-        row = row_of_cells(Y)
-        return Learned(confidence=confidence[row, Y.indices], scores=held_out)
+        return Learned(confidence=cells_at(confidence, Y), scores=held_out)
 
     def _confidence(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
         floor = self.noise_floor_

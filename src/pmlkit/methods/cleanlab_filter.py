@@ -13,9 +13,8 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
-
-__all__ = ["CleanlabFilter"]
 
 _FILTERS = {
     "prune_by_class",
@@ -56,8 +55,7 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
         # cleanlab repeats its warnings for every label.
         for message, category in {str(warning.message): warning.category for warning in caught}.items():
             warnings.warn(message, category, stacklevel=2)
-    row = row_of_cells(Y)
-    return np.asarray(flagged[row, Y.indices])
+    return np.asarray(cells_at(flagged, Y))
 
 
 def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
@@ -65,8 +63,7 @@ def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
     if not Y.nnz:
         return np.zeros(0)
     scores = _cleanlab("rank").get_label_quality_scores_per_class(_label_lists(Y), probability, method=method)
-    row = row_of_cells(Y)
-    return np.asarray(scores[row, Y.indices])
+    return np.asarray(cells_at(scores, Y))
 
 
 def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
@@ -84,10 +81,9 @@ def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
 class CleanlabFilter(CandidateLogistic):
     r"""Confident learning on the candidates: cleanlab flags suspects, logistic regression learns the rest.
 
-    A baseline from current practice. One-vs-rest logistic regressions give every candidate a
-    cross-fitted probability; cleanlab compares the candidates with them, label by label, and flags
-    those that are probably wrong; the regressions are fitted again without them. Every row keeps at
-    least its best candidate.
+    A baseline from current practice. One-vs-rest logistic regressions give every candidate a cross-fitted probability;
+    cleanlab compares the candidates with them, label by label, and flags those that are probably wrong; the regressions
+    are fitted again without them. Every row keeps at least its best candidate.
 
     Parameters
     ----------

@@ -17,8 +17,6 @@ from pmlkit._words import printable
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML
 
-__all__ = ["card_facts", "card_text", "limits", "training_record"]
-
 _LIBRARIES = ("scikit-learn", "numpy", "scipy")
 _FEW_ROWS = 30
 _N_NAMED = 12

@@ -8,7 +8,8 @@ of scikit-learn everything here is a no-op.
 from typing import Any, Protocol
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:  # scikit-learn 1.8
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -17,9 +18,6 @@ except ImportError:  # scikit-learn 1.8
     def with_callbacks(method: Any) -> Any:
         """Return the method unchanged."""
         return method
-
-
-__all__ = ["CallbackSupportMixin", "FitProgress", "Progress", "with_callbacks"]
 
 
 class Progress:

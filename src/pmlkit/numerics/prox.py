@@ -22,10 +22,9 @@ def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
 
     Notes
     -----
-    Only the smaller of the two Gram matrices is diagonalised, and only the part of its spectrum
-    above the threshold, so that the cost is that of two thin products. Singular values below about
-    1e-8 of the largest cannot be told from zero this way; where such a value would survive, that
-    is where `amount` is that small, a full SVD is taken.
+    Only the smaller of the two Gram matrices is diagonalised, and only the part of its spectrum above the threshold, so
+    that the cost is that of two thin products. Singular values below about 1e-8 of the largest cannot be told from zero
+    this way; where such a value would survive, that is where `amount` is that small, a full SVD is taken.
     """
     if A.shape[0] < A.shape[1]:
         shrunk, values = nuclear_prox(A.T, amount)

@@ -10,17 +10,6 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 
-__all__ = [
-    "candidate_operator",
-    "credible_labels",
-    "credible_labels_by_folds",
-    "neighbour_votes",
-    "propagate",
-    "propagated_confidence",
-    "reweight_to_class_mass",
-    "rows_to_unit_range",
-]
-
 _FOLDS = 10
 
 

@@ -13,18 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.numerics.canonical import plain_rows
+from pmlkit.numerics.content import plain_rows
 from pmlkit.numerics.products import as_dense
 from pmlkit.numerics.scaling import column_scale, scaled
-
-__all__ = [
-    "PairwiseMachines",
-    "count_wins",
-    "fit_pairwise_machines",
-    "label_pairs",
-    "trainable_pairs",
-    "weighted_votes",
-]
 
 # The largest Gram matrix that is kept: 8,192 rows, half a gigabyte.
 _GRAM_CELLS = 1 << 26

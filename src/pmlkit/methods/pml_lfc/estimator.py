@@ -7,28 +7,26 @@ from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
-from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
 from pmlkit.methods.pml_lfc.block_similarity import block_similarity
-from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, linear_sample, linear_scores
+from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis
+from pmlkit.methods.pml_lfc.confidence_step import Steps
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
-from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
-from pmlkit.methods.pml_lfc.solver import Prepared, alternate, coefficients_of, mean_confidence, refined, solve
+from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
+from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-
-__all__ = ["PMLLFC"]
 
 logger = logging.getLogger(__name__)
 
@@ -296,39 +294,16 @@ class PMLLFC(BasePML):
         similarity = block_similarity(
             labelled, X, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
         )
-        beta = self.beta if self.beta_scale == "paper" else self.beta / max(labelled.n_rows - 1.0, 1.0)
-        weights: dict[str, Any] = {"beta": beta, "row_sum_weight": self.row_sum_weight, "row_sum": self.row_sum}
-        steps = BlockSteps(labelled, X, basis, similarity, intercept=self.fit_intercept, **weights)
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "w_tol": self.w_tol}
+        steps = BlockSteps(
+            labelled, X, basis, similarity, intercept=self.fit_intercept, **self._weights(labelled.n_rows)
+        )
         with one_blas_thread():
-            solution = alternate(
-                steps,
-                basis[0],
-                alpha=self._alpha_of(basis[0].norm2),
-                joint=self.joint,
-                stop=progress.step,
-                **options,
-            )
-        coef, intercept = steps.coefficients(solution.low_rank, solution.state)
-        self.coef_, self.intercept_ = coef.T, intercept
+            solution = self._alternated(steps, progress)
+        coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
+        self.coef_ = coefficients.T
         self.coef_factors_: tuple[FloatArray, FloatArray] | None = None
-        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
-        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
-        confidence = steps.confidence(solution.state)
-        n_sampled = min(labelled.n_rows, max(1, _THRESHOLD_CELLS // rows.n_labels))
-        sampled = np.linspace(0, labelled.n_rows - 1, n_sampled).astype(np.intp)
-        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
-        parts = rows.engine.reduce(
-            linear_sample, X, labelled.Y, confidence, labelled.first_rows, rows=sampled, **linear
-        )
-        scores, candidates, values = zip(*parts, strict=True)
-        return LearnedBlocks(
-            confidence=confidence,
-            scores=rows.engine.map(linear_scores, X, keep=False, **linear),
-            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
-            objective=solution.objective,
-            n_iter=solution.n_iter,
-        )
+        self._keep(solution, width, similarity)
+        return steps.learned(solution, _THRESHOLD_CELLS)
 
     def _width_of_blocks(self, rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
         if not isinstance(self.bandwidth, str):
@@ -340,15 +315,40 @@ class PMLLFC(BasePML):
         return self._width_of(mean_distance(some, np.ones(some.shape[0]), rng), rows.n_rows)
 
     def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
-        total = data.weight.sum()
-        beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
-        alpha = self._alpha_of(data.basis.norm2)
-        solution = solve(
-            data,
-            alpha=alpha,
-            beta=beta,
-            row_sum_weight=self.row_sum_weight,
-            row_sum=self.row_sum,
+        low_rank, confidence = (None, None) if start is None else start
+        steps = StepsInMemory(data, confidence=confidence, **self._weights(data.weight.sum()))
+        solution = self._alternated(steps, progress, start=low_rank)
+        if data.factored is not None:
+            solution = refined(steps, solution, alpha=self._alpha_of(data.basis.norm2), w_tol=self.w_tol)
+        self.__dict__.pop("coef_", None)
+        self.coef_factors_ = None
+        if data.factored is not None:
+            left, right = low_rank_factors(steps.basis, solution.low_rank)
+            self.coef_factors_ = right.T, left.T
+            self.intercept_ = steps.mean_confidence(solution.state) - (steps.basis.mean @ left) @ right
+        else:
+            coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
+            self.coef_ = coefficients.T
+        self._keep(solution, data.width, data.similarity)
+        confidence = solution.state.confidence
+        if self.warm_start:
+            self._warm = (steps.data, (solution.low_rank, confidence), self.row_sum)
+        rows = _threshold_rows(*data.Y.shape)
+        scores = self._linear(data.X if rows is None else data.X[rows])
+        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
+
+    def _keep(self, solution: Solution, width: float, similarity: RowSimilarity) -> None:
+        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
+        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
+
+    def _weights(self, n_rows: float) -> dict[str, Any]:
+        beta = self.beta if self.beta_scale == "paper" else self.beta / max(n_rows - 1.0, 1.0)
+        return {"beta": beta, "row_sum_weight": self.row_sum_weight, "row_sum": self.row_sum}
+
+    def _alternated(self, steps: Steps, progress: Progress, start: LowRankFit | None = None) -> Solution:
+        return alternate(
+            steps,
+            alpha=self._alpha_of(steps.basis.norm2),
             joint=self.joint,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -356,27 +356,6 @@ class PMLLFC(BasePML):
             stop=progress.step,
             start=start,
         )
-        if data.factored is not None:
-            data, solution = refined(data, solution, alpha=alpha, w_tol=self.w_tol)
-        self.__dict__.pop("coef_", None)
-        self.coef_factors_ = None
-        if data.factored is not None:
-            left, right = low_rank_factors(data.basis, solution.low_rank)
-            self.coef_factors_ = right.T, left.T
-            self.intercept_ = mean_confidence(data, solution.state) - (data.basis.mean @ left) @ right
-        else:
-            coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
-            self.coef_ = coefficients.T
-        self.rank_ = solution.low_rank.rank
-        self.bandwidth_ = data.width
-        self.kernel_approx_ = data.similarity.chosen
-        self.optimality_gap_ = solution.low_rank.gap
-        confidence = solution.state.confidence
-        if self.warm_start:
-            self._warm = (data, (solution.low_rank, confidence), self.row_sum)
-        rows = _threshold_rows(*data.Y.shape)
-        scores = self._linear(data.X if rows is None else data.X[rows])
-        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
 
     def _alpha_of(self, norm2: float) -> float:
         """Return alpha on the scale of the objective."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from pmlkit._typing import CSR, FloatArray, IntArray
 
-__all__ = ["MANY_LABELS", "LabelPairs"]
-
 MANY_LABELS = 4096
 """Largest number of labels with dense matrices of labels by labels."""
 

@@ -2,11 +2,10 @@ r"""Least squares with a nuclear-norm penalty, with a certificate.
 
 .. math:: \min_W \; \|X W - P\|_F^2 + \alpha \|W\|_*
 
-The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` the quadratic part
-is diagonal, so that a step costs a scaling and a shrinkage of singular values, whatever the number of
-rows, and splitting the two parts (ADMM) needs few steps. Where neither side of X is small enough to
-diagonalise, accelerated proximal gradient steps are taken with products by X. Both stop by the same
-certificate, a duality gap.
+The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` the quadratic part is diagonal, so
+that a step costs a scaling and a shrinkage of singular values, whatever the number of rows, and splitting the two parts
+(ADMM) needs few steps. Where neither side of X is small enough to diagonalise, accelerated proximal gradient steps are
+taken with products by X. Both stop by the same certificate, a duality gap.
 """
 
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, Basis
 from pmlkit.numerics.prox import nuclear_prox
 from pmlkit.numerics.spectral import spectral_norm
 
-__all__ = ["LowRankFit", "fit_low_rank", "relative_gap"]
-
 _TINY = np.finfo(float).tiny
 
 
@@ -29,17 +26,8 @@ _TINY = np.finfo(float).tiny
 class LowRankFit:
     """A solution in the basis' coordinates.
 
-    Attributes
-    ----------
-    solution : array of shape (size, n_labels)
-    nuclear_norm, rank, objective : numbers
-    gap : float
-        Certificate: the objective is at most `gap` times itself above the optimum.
-    n_iter : int
-    trace : array
-        The objective after each step.
-    multiplier, penalty, subspace : array, float, array
-        State for a warm start of a similar problem (ADMM only).
+    `gap`: certificate: the objective is at most this share of itself above the optimum. `trace`: the objective after
+    each step. `multiplier`, `penalty`, `subspace`: for a warm start of a similar problem (ADMM only).
     """
 
     solution: FloatArray
@@ -67,35 +55,11 @@ def fit_low_rank(
 ) -> LowRankFit:
     r"""Minimise :math:`\|XW - P\|^2 + \alpha\|W\|_*` (equation 3 of the PML-LFC paper).
 
-    Parameters
-    ----------
-    basis : Basis
-    target : array of shape (size, n_labels)
-        ``basis.project(P)``.
-    target_norm2 : float
-        The (weighted) squared norm of P.
-    alpha : float
-        Positive.
-    start : LowRankFit, optional
-        The solution of a similar problem in the same basis.
-    tol : float, default=1e-6
-        Stop when the relative duality gap is below.
-    max_iter : int, default=5000
-    solver : {"auto", "admm", "accelerated"}, default="auto"
-        ADMM needs an eigenbasis, and then a fraction of the steps of the paper's accelerated
-        proximal gradient; "auto" takes it where there is one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.pml_lfc.basis import eigenbasis
-    >>> from pmlkit.methods.pml_lfc.predictor_step import fit_low_rank
-    >>> P = sparse.csr_array(np.diag([3.0, 1.0]))
-    >>> basis = eigenbasis(np.eye(2))
-    >>> fit = fit_low_rank(basis, basis.project(P), 10.0, alpha=4.0)
-    >>> fit.rank, round(fit.objective, 3)
-    (1, 9.0)
+    - `target` (size, n_labels), `target_norm2`: X'P in the basis, and the (weighted) squared norm of P.
+    - `start`: the solution of a similar problem in the same basis.
+    - `tol`: stop when the relative duality gap is below.
+    - `solver`: ADMM needs an eigenbasis, and then a fraction of the steps of the paper's accelerated proximal gradient;
+      "auto" takes it where there is one.
     """
     if basis.largest == 0.0 or not target.any():
         return LowRankFit(np.zeros_like(target), 0.0, 0, target_norm2, 0.0, 0, np.array([target_norm2]))

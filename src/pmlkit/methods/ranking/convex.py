@@ -23,8 +23,6 @@ from pmlkit._typing import BoolArray, Features, FloatArray, IntArray
 from pmlkit.methods.ranking.hinge import candidate_cost
 from pmlkit.numerics.prox import project_rows_to_simplex
 
-__all__ = ["FeaturePrototypes", "LabelCorrelation", "project_confidences", "solve_row_programs"]
-
 
 @dataclass(frozen=True)
 class _CandidateRanking(ABC):

@@ -31,8 +31,6 @@ import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["PrintedProblem", "best_confidences", "best_correlated_confidences"]
-
 _MAX_ENUMERATED = 10  # candidates of a row up to which all their subsets are tried
 _BLOCK_SETS = 2**22  # values of subsets held at a time
 _MAX_ROUNDS = 50

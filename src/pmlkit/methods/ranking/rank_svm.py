@@ -18,13 +18,10 @@ from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
 from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import centered_rows
-
-__all__ = ["KernelMap", "RankSVM", "kernel_map"]
-
 
 _NULL = 1e-10  # share of the kernel's diagonal below which a landmark adds nothing but rounding
 
@@ -213,7 +210,7 @@ class RankSVM(LinearRanker):
         return Learned(_margin_confidence(scores, Y), scores, objective=solution.objective, n_iter=n_iter)
 
     def _scores(self, X: Features) -> FloatArray:
-        X = self._scaled(X)
-        if self.kernel == "rbf":
-            return np.asarray(rbf_kernel(X, self.landmarks_, gamma=self.gamma_) @ self.dual_coef_ + self.intercept_)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        if self.kernel == "linear":
+            return super()._scores(X)
+        kernel = rbf_kernel(self._scaled(X), self.landmarks_, gamma=self.gamma_)
+        return np.asarray(kernel @ self.dual_coef_ + self.intercept_)
