@@ -100,6 +100,10 @@ def find_method(name: str) -> Any:
     name : str
         A name of :func:`all_methods`, or ``module:Class`` for an estimator of your own.
 
+    Returns
+    -------
+    method : class
+
     Raises
     ------
     MethodError
@@ -192,6 +196,10 @@ def make_classifier(method: Any = None, **params: Any) -> Any:
         By default, and for ``"auto"``, :class:`ClearPML`. An estimator is cloned.
     **params
         Its parameters.
+
+    Returns
+    -------
+    estimator : unfitted estimator
 
     Raises
     ------

@@ -25,7 +25,7 @@ _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 
 @dataclass(frozen=True)
 class Learned:
-    """What a method's ``_fit`` hands back.
+    """What a method's ``_fit`` returns.
 
     Attributes
     ----------
@@ -35,11 +35,13 @@ class Learned:
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
     objective : array, optional
-        The trace of what the method minimises.
+        What the method minimises, after each iteration.
     n_iter : int, optional
-        How many iterations it took.
+        Number of iterations.
     rows : array, optional
-        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
+        Ascending numbers of the rows whose scores are given, if not all: a sample is enough for a threshold.
+    sample : tuple of array, CSR array and array, optional
+        Scores, candidates and confidences (aligned with the candidates) that the threshold is chosen on, if not all.
 
     Examples
     --------
@@ -60,7 +62,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class LearnedBlocks:
-    """What a method's ``_fit_blocks`` hands back.
+    """What a method's ``_fit_blocks`` returns.
 
     Attributes
     ----------

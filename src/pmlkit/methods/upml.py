@@ -99,8 +99,8 @@ class UPML(RidgeStarted):
         Square loss has a closed form: :math:`(\hat y - \rho) / (1 - \rho)` of a ridge regression on the candidates.
         ``"logistic"`` is the corrected logistic loss, ``"ranking"`` the corrected pairwise loss with the sigmoid loss.
     anchor : float, default=0.05
-        The rate of a label is this quantile of its out-of-fold probabilities of being a candidate, over the training
-        rows. 0 is their minimum, as published, which a single row decides.
+        At least 0 and below 0.5. The rate of a label is this quantile of its out-of-fold probabilities of being a
+        candidate, over the training rows. 0 is their minimum, as published, which a single row decides.
     penalty : float or "auto", default="auto"
         Weight of the squared coefficients, for the square loss; the others use a quarter of it, as their curvature is
         a quarter. ``"auto"`` is chosen by the leave-one-out error on the candidates.
