@@ -62,20 +62,12 @@ class Learned:
 
 @dataclass(frozen=True)
 class LearnedBlocks:
-    """What a method's ``_fit_blocks`` returns.
+    """What a method's ``_fit_blocks`` returns; `objective` and `n_iter` as in `Learned`.
 
-    Attributes
-    ----------
-    confidence : State
-        Of each block: how likely each candidate is true, aligned with its ``Y.data``.
-    scores : State
-        Of each block: scores of its rows, made without the row's own labels where the method can; NaN in rows without
-        candidates. Not kept, but computed when asked for.
-    sample : tuple of array, CSR array and array
-        Scores, candidates and confidences (aligned with the candidates) of a sample of rows with candidates, the
-        same for all layouts of the blocks: thresholds are chosen on it.
-    objective, n_iter : optional
-        As in `Learned`.
+    `confidence`: of each block, aligned with its ``Y.data``. `scores`: of each block's rows, made without the row's own
+    labels where the method can; NaN in rows without candidates; not kept, but computed when asked for. `sample`:
+    scores, candidates and confidences (aligned with the candidates) of a sample of rows with candidates, the same for
+    all layouts of the blocks: thresholds are chosen on it.
     """
 
     confidence: State

@@ -40,8 +40,7 @@ def noise_rates(probability: FloatArray, anchor: float) -> FloatArray:
     Where a label is certainly false, its probability of being a candidate is :math:`\rho_j`; the rows with the lowest
     predictions stand for such rows.
 
-    `probability` (n_samples, n_labels): predicted probability that a label is a candidate. `anchor`: the quantile to
-    take; 0 is the minimum.
+    `probability`: predicted probability that a label is a candidate. `anchor`: the quantile to take; 0 is the minimum.
     """
     return np.asarray(np.clip(np.quantile(probability, anchor, axis=0), 0.0, _HIGHEST_RATE))
 
@@ -62,8 +61,6 @@ def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Floa
 
     `scores`, `relevance` (n_samples, n_labels): f and u.
 
-    Notes
-    -----
     Every row costs the square of the number of labels, in blocks of rows.
     """
     n_rows, n_labels = scores.shape

@@ -50,8 +50,6 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     `max_landmarks`: with no more rows than that, all rows are landmarks and the kernel between them is exact. With
     more, about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
 
-    Notes
-    -----
     The kernel of the landmarks is factorised with pivoting; landmarks that are combinations of
     earlier ones (twins, to begin with) are dropped.
     """

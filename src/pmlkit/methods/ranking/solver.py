@@ -112,8 +112,6 @@ def solve_ranking_svm(
     - `max_iter`: Newton steps and multiplier updates at the most.
     - `start`: of a problem with other weights. The result is never worse than its model.
 
-    Notes
-    -----
     The gap is the sum of three parts, all zero at a solution: half the squared difference of W and its dual
     counterpart, the Fenchel gap of the loss, and the amount by which the forces on a label do not cancel, times the
     largest intercept (at least 1): the certificate holds for all intercepts that differ from the returned ones by no
