@@ -132,8 +132,7 @@ def find_method(name: str) -> Any:
     if found.__name__ not in known:
         package = _NEEDS[found]
         raise MethodError(
-            f"{found.__name__} needs {package}, which is not installed: run pip install 'pmlkit[{package}]'.",
-            name,
+            f"{found.__name__} needs {package}, which is not installed: run pip install 'pmlkit[{package}]'.", name
         )
     return found
 

@@ -15,9 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, is_table, moderate
-from pmlkit._labels import LabelFormat, in_format, ranked_names
-from pmlkit._threads import one_of_each_warning
+from pmlkit._arrays import LabelFormat, as_csr, in_format, is_table, moderate, ranked_names
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import fitting
@@ -25,6 +23,7 @@ from pmlkit.methods.fitting import Learned, LearnedBlocks
 from pmlkit.methods.model_card import card_text
 from pmlkit.methods.model_file import ONLY_FOR_TRAINING, estimator_state
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
+from pmlkit.methods.threads import one_of_each_warning
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, calibrated, fit_curve, fit_threshold
 
 __all__ = ["BasePML", "Learned", "LearnedBlocks"]

@@ -89,12 +89,7 @@ class CandidateClassifier(BasePML):
     }
 
     def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_folds: int = 5,
-        threshold: str | float = "hamming",
-        n_jobs: int | None = None,
+        self, estimator: Any = None, *, n_folds: int = 5, threshold: str | float = "hamming", n_jobs: int | None = None
     ) -> None:
         self.estimator = estimator
         self.n_folds = n_folds

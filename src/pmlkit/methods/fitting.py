@@ -8,14 +8,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from pmlkit._arrays import as_csr, is_table, moderate
-from pmlkit._labels import LabelFormat
-from pmlkit._threads import one_blas_thread
+from pmlkit._arrays import LabelFormat, as_csr, is_table, moderate
 from pmlkit._typing import CSR, FloatArray, IntArray
 from pmlkit.blocks import State, as_row_blocks
 from pmlkit.methods import labels
 from pmlkit.methods.model_card import training_record
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.threads import one_blas_thread
 
 logger = logging.getLogger(__name__)
 

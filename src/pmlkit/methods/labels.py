@@ -1,4 +1,4 @@
-"""Candidate labels as `fit` takes them: any format of `pmlkit._labels`, or two classes in a 1-D array."""
+"""Candidate labels as `fit` takes them: any format of `pmlkit._arrays`, or two classes in a 1-D array."""
 
 import warnings
 from typing import Any
@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
+from pmlkit._arrays import LabelFormat, column_names, label_format, names_per_row, read_labels
 from pmlkit._typing import CSR, BoolArray
 
 

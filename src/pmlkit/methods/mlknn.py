@@ -104,12 +104,7 @@ class MLkNN(BasePML):
     }
 
     def __init__(
-        self,
-        *,
-        n_neighbors: int = 10,
-        smoothing: float = 1.0,
-        threshold: str | float = 0.5,
-        n_jobs: int | None = None,
+        self, *, n_neighbors: int = 10, smoothing: float = 1.0, threshold: str | float = 0.5, n_jobs: int | None = None
     ) -> None:
         self.n_neighbors = n_neighbors
         self.smoothing = smoothing

@@ -16,8 +16,8 @@ from pmlkit.data.files.delimited import DelimitedFile
 from pmlkit.data.files.features import TableReader, VectorizerSettings, choose_columns
 from pmlkit.data.files.json_rows import JsonFile
 from pmlkit.data.files.labels import check_learnable, near_equal, read_labels
-from pmlkit.data.files.opening import open_table
 from pmlkit.data.files.parquet import ParquetFile
+from pmlkit.data.files.table import open_table
 from pmlkit.exceptions import DataError
 from refused import refused
 

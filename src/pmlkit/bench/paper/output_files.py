@@ -15,7 +15,7 @@ from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
 from pmlkit.bench.paper.figures import ENOUGH_REPEATS, LFC, RIVALS, Figure, contradictions, table_3_faults, tally
 from pmlkit.bench.plots import Series, dot_chart, line_chart, swatch
 from pmlkit.bench.reporting import render, report_parts
-from pmlkit.bench.summary import csv_text, summarize
+from pmlkit.bench.summary import csv_text, means_csv, summarize
 from pmlkit.data import data_home
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _NAMES_1 = {
 def write_files(found: "Reproduction", folder: Path, commands: Sequence[str]) -> list[Path]:
     """Write the tables, the page and the verdict into a folder, and return their paths."""
     texts = {
-        "means.csv": meanscsv_text(found.cells),
+        "means.csv": means_csv(found.cells),
         "table1.csv": csv_text(
             ["data", "what", "paper", "ours", "verdict"],
             ((one.data, one.what, one.theirs, one.ours, one.verdict) for one in found.sizes),

@@ -15,19 +15,16 @@ import numpy as np
 
 from pmlkit._words import counted
 from pmlkit.cleaning.audit.answers import WORDS
-from pmlkit.cleaning.review.cards import PAGE, Cards, Questions
-from pmlkit.cleaning.review.learning import Learning
+from pmlkit.cleaning.review.cards import PAGE, Cards
 from pmlkit.cleaning.review.outputs import Outputs, final_names
 from pmlkit.cleaning.review.panel import answers_per_minute, estimates, findings, recent_answers, similar_names
-from pmlkit.cleaning.review.replay import QUESTIONS, Replay
+from pmlkit.cleaning.review.replay import QUESTIONS, Questions, Replay
 from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.cleaning.audit import Answers
-
-__all__ = ["Review"]
 
 Given = dict[str, Any]
 """What a request holds; nothing of it is trusted."""
@@ -41,23 +38,11 @@ _LONG_ESTIMATE = 0.01  # seconds from which the next card does not wait for them
 class Review:
     """One review of a cleaning result; safe to use from several threads.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        What is reviewed.
-    store : AnswerStore
-        Where the answers are, and stay.
-    title : str
-        The heading of the page.
-    precision, confidence : float
-        Of the certificate, see `CleaningResult.audit`.
-    random_state : int
-        Of the audit's draws.
-    table : Table, optional
-        From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
-    refit : callable, optional
-        Takes `Answers` and a function that is called with each estimator before it is fitted, and returns a new
-        result; for the button "learn".
+    `result`: what is reviewed. `store`: where the answers are, and stay. `title`: the heading of the page. `precision`,
+    `confidence`: of the certificate, see `CleaningResult.audit`. `random_state`: of the audit's draws. `table`: from
+    `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned. `refit`:
+    takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a new result; for the button
+    "learn".
     """
 
     def __init__(
@@ -110,7 +95,7 @@ class Review:
             self.replay.sync()
             if "row" in given:
                 cell = self.replay.position(*self._cell_of(given))
-                return self.questions.show(who, self.replay.question(int(cell or 0), "selection"))
+                return self.questions.show(who, self.audit.question(int(cell or 0), "selection"))
             return self.questions.next(who, given)
 
     def answer(self, who: str, given: Given) -> dict[str, Any]:
@@ -146,7 +131,7 @@ class Review:
             cell = self.replay.position(last[-1].row, last[-1].label)
             if given.get("bulk") or cell is None:
                 return {**self.questions.next(who, {}), **state}
-            return {**self.questions.show(who, self.replay.question(cell, last[-1].kind)), **state}
+            return {**self.questions.show(who, self.audit.question(cell, last[-1].kind)), **state}
 
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
@@ -344,7 +329,7 @@ class Review:
             "answers": self.audit.n_answers,
             "per_minute": answers_per_minute(standing),
             "found_wrong": int((self.audit.verdict == WORDS.index("wrong")).sum()),
-            "recent": recent_answers(standing, self.cards.name),
+            "recent": recent_answers(standing, self.result.row_name),
             "can_learn": self._learning is not None,
             "learning": None if self._learning is None else self._learning.state,
             "learned": None if self._learning is None else self._learning.text,
@@ -396,3 +381,56 @@ def _read_whole(given: Given, name: str, default: int | None = None) -> int:
         return int(value)
     except (TypeError, ValueError):
         raise DataError(f"{name} must be a whole number, got {str(value)[:40]!r}.") from None
+
+
+class Learning:
+    """A refit in a thread of its own.
+
+    `refit`: takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a result. `on_done`: called
+    with the new result, in the thread of the refit. `text`: what came of the last refit.
+    """
+
+    def __init__(self, refit: "Callable[..., CleaningResult]", on_done: "Callable[[CleaningResult], None]") -> None:
+        self._refit, self._on_done = refit, on_done
+        self._begun: float | None = None
+        self._took: float | None = None
+        self._n_answers = self._n_steps = self._step = 0
+        self.text = ""
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """How far the refit is: ``share`` (None if that cannot be told) and ``text``; None if there is none."""
+        begun, n_steps, step_done = self._begun, self._n_steps, self._step  # another thread may change them meanwhile
+        if begun is None:
+            return None
+        seconds = time.monotonic() - begun
+        share = min(step_done / n_steps, 1.0) if n_steps else None
+        if self._took is not None:
+            share = min(seconds / max(self._took, 1e-9), 0.99)
+        left = "" if self._took is None else f", about {max(self._took - seconds, 1.0):.0f} s left"
+        step = f", step {min(step_done + 1, n_steps)} of {n_steps}" if n_steps else ""
+        return {
+            "share": share,
+            "text": f"Refitting with {counted(self._n_answers, 'answer')}: {seconds:.0f} s{step}{left}",
+        }
+
+    def start(self, answers: "Answers") -> None:
+        """Refit, unless it is being done."""
+        if self._begun is None:
+            self._begun, self._n_answers, self._n_steps, self._step = time.monotonic(), len(answers), 0, 0
+            threading.Thread(target=self._run, args=(answers,), name="pmlkit review learning", daemon=True).start()
+
+    def _count(self, done: int, total: int | None) -> None:
+        # What is learned from the answers afterwards is one more step.
+        self._step, self._n_steps = done, total + 1 if total else 0
+
+    def _run(self, answers: "Answers") -> None:
+        begun = self._begun or time.monotonic()
+        try:
+            self._on_done(self._refit(answers, self._count))
+            self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
+            self._took = time.monotonic() - begun
+        except Exception as error:  # nobody waits for this thread: whatever happens must be told on the page
+            self.text = f"It could not be refitted: {str(error) or type(error).__name__}"
+        finally:
+            self._begun = None

@@ -162,9 +162,7 @@ def _dual_value(svd: ThinSVD, Y: FloatArray, penalties: Penalties, residual: Flo
     (Z, S) together until all constraints hold makes any pair feasible.
     """
     excess = max(
-        1.0,
-        spectral_norm(svd.project(residual)) / penalties.lam_w,
-        spectral_norm(slope + residual) / penalties.lam_u,
+        1.0, spectral_norm(svd.project(residual)) / penalties.lam_w, spectral_norm(slope + residual) / penalties.lam_u
     )
     if not penalties.box:
         excess = max(excess, float(np.abs(slope).max()) / penalties.lam_v)

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.blocks import RowBlocks
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
@@ -26,6 +25,7 @@ from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
 from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
+from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 

@@ -176,12 +176,7 @@ def _adapted(caution: float, step: float) -> float:
 
 
 def _newton_direction(
-    problem: _Problem,
-    envelope: _Envelope,
-    slope: FloatArray,
-    imbalance: FloatArray,
-    stiffness: float,
-    caution: float,
+    problem: _Problem, envelope: _Envelope, slope: FloatArray, imbalance: FloatArray, stiffness: float, caution: float
 ) -> _Model:
     """Solve the Newton system roughly, by conjugate gradients.
 
