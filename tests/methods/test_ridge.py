@@ -9,7 +9,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import normalize
 
 from pmlkit.methods import ridge
-from pmlkit.methods.ridge import fit_ridge
+from pmlkit.methods.linear import fit_ridge
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

@@ -12,8 +12,18 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import Media, as_csr, as_ids, as_media, is_table, row_hash
-from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
+from pmlkit._arrays import (
+    LabelFormat,
+    Media,
+    as_csr,
+    as_ids,
+    as_indicator,
+    as_media,
+    in_format,
+    is_table,
+    read_labels,
+    row_hash,
+)
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit._words import listing
 from pmlkit.blocks import RowBlocks, holds_blocks

@@ -103,7 +103,7 @@ class Verdict:
     doubt: FloatArray  # how likely each candidate is false; the mean is `noise_rate`, aligned with ``Y.data``
     noise_rate: Estimate  # share of false candidates
     random_mistakes: Estimate  # share of candidates that look as if they had been given at random
-    # how many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows
+    # How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
     safe_depths: SafeDepths
 
 
@@ -159,8 +159,7 @@ def judge(
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
-    >>> from pmlkit.cleaning.injected_null import InjectedNull
-    >>> from pmlkit.cleaning.injected_null import RankMixture
+    >>> from pmlkit.cleaning.injected_null import InjectedNull, RankMixture
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)
@@ -180,12 +179,12 @@ def judge(
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
-    high = min(most, float(expit(_log_odds(np.array([by_map]))[0] + unseen)))
+    high = min(most, float(expit(log_odds(np.array([by_map]))[0] + unseen)))
     middle = min(0.5 * (by_map + rate), max(most, rate))
     if calibrated:
         weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
         slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
-        doubt = with_mean(slope * (_log_odds(map_doubt) + weight * suspicion), middle)
+        doubt = with_mean(slope * (log_odds(map_doubt) + weight * suspicion), middle)
     else:
         middle = max(middle, rate)
         doubt = _random_mistakes(suspicion, null.suspicion_of_injected(share_random), rate)
@@ -282,7 +281,8 @@ def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:
     return np.asarray(expit(log_odds + shift))
 
 
-def _log_odds(probability: FloatArray) -> FloatArray:
+def log_odds(probability: FloatArray) -> FloatArray:
+    """Return log odds, kept away from certainty."""
     return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
 
 

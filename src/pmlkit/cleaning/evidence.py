@@ -27,7 +27,7 @@ from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 
 _TOO_GOOD = 0.99  # mean AUC from which probabilities must be in-sample
 _MAX_AUC_ROWS = 20_000
@@ -42,11 +42,11 @@ MOST_CELLS = 40_000_000
 class Evidence:
     """What is known of every cell, by models that did not see the row's own labels."""
 
-    # about how likely a row with these features is to be given the label; float32, (n_samples, n_labels)
+    # About how likely a row with these features is to be given the label; float32, (n_samples, n_labels).
     scores: FloatArray
     method: str  # who made it, in words
-    # how likely each candidate is true, aligned with ``Y.data``, by the method that the map of
-    # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply
+    # How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
+    # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     confidence: FloatArray | None = None
 
 
@@ -107,7 +107,7 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
 def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequence[str]) -> FloatArray:
     """Return the user's probabilities as an array, or say what is wrong with them.
 
-    `pred_probs` (n_samples, n_labels): A DataFrame whose columns are the labels in another order is put in order.
+    `pred_probs`: array, DataFrame or path; a DataFrame whose columns are the labels in another order is put in order.
     `shape`: of the candidates. `names`: of the labels.
 
     Examples
@@ -169,8 +169,7 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
 def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
     """Return per label the AUC of telling its candidates from other labelled rows, and its error if it were 0.5.
 
-    `scores` (n_samples, n_labels): out-of-fold. `Y`: candidates. Returned: 0.5 and infinity for labels that are on no
-    row, or on all.
+    0.5 and infinity for labels that are on no row, or on all. `scores`: out-of-fold. `Y`: candidates.
 
     Examples
     --------
@@ -200,10 +199,7 @@ def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
 
     Features that have nothing to do with the labels, such as a column of random numbers, leave nothing to judge by.
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off
-    where it does not.
-
-    `scores` (n_samples, n_labels): out-of-fold. `Y`: candidates. Returned: by the rank-sum statistics of all labels
-    together, at a level of 5 %.
+    where it does not. A test by the rank-sum statistics of all labels together, at a level of 5 %.
 
     Examples
     --------

@@ -25,18 +25,20 @@ from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.cleaning.calibration import noise_rates, two_best
 
+ENOUGH_ROWS = 30
+"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
+
 JITTER = np.array([0.15, 0.01, 0.3, 0.15, 0.1, 0.2, 0.15, 0.02])
 """Noise to be added to each feature before anything is learned from it, as standard deviations."""
 
+# Features of cells
 _N_RANKED = 10_000  # rows among which a score is ranked
 _BLOCK_CELLS = 5_000_000
 _N_RELATED = 30_000  # rows from which it is learned how labels go together
 _MAX_RELATED = 3_000  # labels up to which it is learned
 _PRIOR = 0.05  # ridge of that, relative to the variance
 
-ENOUGH_ROWS = 30
-"""Of labels on fewer rows nothing is said, and nothing removed unseen."""
-
+# Injected cells
 _N_INJECTED = 8000
 _N_FITTED = 30_000  # given cells that the classifiers are fitted on, at most
 _N_FOLDS = 3
@@ -46,6 +48,7 @@ _KNOTS = (0.02, 0.25, 0.5, 0.75, 0.98)
 _RIDGE = 1.0
 _ROW_WEIGHT = 0.5  # of the at-least-one posterior
 
+# Ranks
 _TAIL = 0.4  # of the injected cells: those among which given cells are counted to find the share
 _NARROW_TAIL = 0.2
 # Right labels that no feature predicts are as anywhere as random mistakes, and the model of two normal distributions
@@ -171,12 +174,12 @@ class InjectedNull:
     """What the comparison with injected cells says."""
 
     # `random`, `mixed`: log density ratio of injected to given cells, out of fold: injected at random, and partly by
-    # score, aligned with ``Y.data``
+    # score. All arrays are aligned with ``Y.data``.
     random: FloatArray
     mixed: FloatArray
-    row_log_odds: FloatArray  # log odds of being true, given the row's other candidates, aligned with ``Y.data``
+    row_log_odds: FloatArray  # log odds of being true, given the row's other candidates
     ranks: RankMixture  # of all given cells among all injected ones
-    # the same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen
+    # The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
     common_ranks: RankMixture
     # means of `random`, `mixed` and `row_log_odds` over the cells that were injected at random
     of_injected: tuple[float, float, float]
@@ -239,7 +242,7 @@ class InjectedCells:
     def compare(self, doubt: FloatArray, *, with_relations: bool = False) -> "InjectedNull":
         """Tell given from injected cells.
 
-        `doubt` (aligned with ``Y.data``): A first guess of how likely each candidate is false: doubtful ones count less
+        `doubt` (aligned with ``Y.data``): a first guess of how likely each candidate is false: doubtful ones count less
         as examples of given cells. `with_relations`: whether it counts how labels go together. That says much about
         which are false, but little about how many: beside other mistakes a mistake looks unlike an injected cell, and
         the count runs low.

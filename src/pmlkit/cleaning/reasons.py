@@ -240,8 +240,7 @@ class Explainer:
 def most_likely_missing(scores: FloatArray, Y: CSR, labels: IntArray, k: int) -> tuple[IntArray, IntArray]:
     """Return the `k` non-candidates with the highest scores, rows without candidates left out.
 
-    `scores` (n_samples, n_labels): out-of-fold. `Y`: candidates. `labels`: the labels to consider. Returned: the
-    highest score first, equals by row and label.
+    The highest score comes first, equals by row and label. `scores`: out-of-fold. `labels`: those to consider.
 
     Examples
     --------
@@ -296,7 +295,7 @@ class Twins:
 def most_similar(X: Features, rows: IntArray, k: int = 10) -> tuple[IntArray, FloatArray]:
     """Return the `k` rows most similar to each of a few rows, by the cosine of their features.
 
-    `rows`: which rows ask; none of them finds itself. Returned: most similar first, equals by row number.
+    Most similar first, equals by row number. `rows`: which rows ask; none of them finds itself.
 
     Examples
     --------
@@ -347,11 +346,11 @@ def _highest(value: FloatArray, number: IntArray, k: int) -> tuple[FloatArray, I
 
 
 def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_state: int = 0) -> list[Twins]:
-    """Find rows with the same or nearly the same features but different labels.
+    """Find rows with the same or nearly the same features but different labels; many alike give a chain of pairs.
 
     `Y`: candidates. `limit`: pairs to return at the most, identical rows first, then by similarity. `random_state`:
     seed of the random directions by which near rows are brought together. A pair that is merely near may be missed;
-    identical rows never are. Returned: A group of many identical rows gives a chain of pairs, not all of them.
+    identical rows never are.
 
     Examples
     --------

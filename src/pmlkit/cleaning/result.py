@@ -12,9 +12,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
-from pmlkit._arrays import row_of_cells, without_cells
+from pmlkit._arrays import LabelFormat, in_format, read_labels, row_of_cells, without_cells
 from pmlkit._files import check_target, replacing
-from pmlkit._labels import LabelFormat, in_format, read_labels
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import guarded
 from pmlkit.cleaning.audit.answers import UNKNOWN, WRONG
@@ -33,9 +32,7 @@ _DOUBTFUL = 0.5
 _BLOCK = 1000  # lines that are made at a time
 # Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
 _COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
-
 _N_EXPLAINED = 100
-
 _LEAST_ROWS = 500
 _LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right

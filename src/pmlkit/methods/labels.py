@@ -1,4 +1,4 @@
-"""Candidate labels as `fit` takes them: any format of `pmlkit._labels`, or two classes in a 1-D array."""
+"""Candidate labels as `fit` takes them: any format of `pmlkit._arrays`, or two classes in a 1-D array."""
 
 import warnings
 from typing import Any
@@ -8,10 +8,8 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
-from pmlkit._typing import CSR
-
-__all__ = ["candidates", "describe", "present_and_absent"]
+from pmlkit._arrays import LabelFormat, column_names, label_format, names_per_row, read_labels
+from pmlkit._typing import CSR, BoolArray
 
 
 def describe(y: Any) -> tuple[Any, LabelFormat, list[str | int] | None]:
@@ -60,3 +58,13 @@ def present_and_absent(Y: CSR) -> CSR:
     """Return a single label as two labels that exclude each other."""
     present = Y.toarray()
     return sparse.csr_array(np.hstack([present, 1.0 - present]))
+
+
+def labelled_rows(Y: CSR) -> BoolArray:
+    """Return which rows have a candidate; with one label, all have."""
+    if Y.shape[1] == 1:
+        return np.ones(Y.shape[0], dtype=bool)
+    labelled: BoolArray = np.diff(Y.indptr) > 0
+    if not labelled.any():
+        raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
+    return labelled

@@ -326,7 +326,7 @@ def find_cells(Y: CSR, rows: IntArray, labels: IntArray) -> IntArray:
 def settled(codes: Sequence[int], how: Settle) -> int:
     """Return what several answers about one candidate come to.
 
-    `codes`: the latest last. `how` ("latest", "majority"): A tie of the majority leaves it unsure.
+    `codes`: the latest last. A tie of the majority leaves it unsure.
 
     Examples
     --------

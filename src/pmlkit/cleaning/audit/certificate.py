@@ -62,7 +62,7 @@ _DRAWS = np.geomspace(4.0, 1000.0, 80)  # numbers of draws that a prediction tel
 class Attempt:
     """A set under test."""
 
-    # candidates that had been answered when the set was proposed, by position in ``Y.data``
+    # Candidates that had been answered when the set was proposed, by position in ``Y.data``.
     known: IntArray = field(repr=False)
     draws: IntArray = field(repr=False)  # the others, in the drawn order
     budget: float  # the probability with which a false statement may be made
@@ -78,12 +78,10 @@ class Attempt:
 class Progress:
     """How far a test is."""
 
-    # `has_passed`, `is_whole`: whether the statement is made, and would be with what was seen to be right included
-    has_passed: bool
-    is_whole: bool
+    has_passed: bool  # whether the statement is made
+    is_whole: bool  # whether it would be with what was seen to be right included
     log_wealth: float  # after the latest draw
-    # `n_wrong`, `n_other`: draws so far
-    n_wrong: int
+    n_wrong: int  # draws so far
     n_other: int
     n_kept: int  # members seen not to be wrong, so that they stay
 
@@ -159,7 +157,7 @@ def settle(
     An answer that was changed afterwards may take a certificate back. A test that had more of the budget than it
     should have had by the answers as they stand now does not count.
 
-    `verdict` (aligned with ``Y.data``): one of `pmlkit.cleaning.audit.answers`' codes.
+    `verdict` (aligned with ``Y.data``): codes of `pmlkit.cleaning.audit.answers`.
     """
     certified, left = None, budget
     n_certified = 0
@@ -235,14 +233,14 @@ def propose(
     budget: float,
     answer_error: float = 0.0,
 ) -> int:
-    """Return the size of the set to put to the test.
+    """Return the size of the set to put to the test, 0 if none is worth it.
 
     It is that with the most unseen candidates certified per expected question.
 
     `cells`: candidates, those certified already first, then the most suspicious; none that was seen to be right.
     `probability` (aligned with `cells`): how likely each is wrong; 1 where it is known. `verdict` (aligned with
     ``Y.data``). `n_certified`: how many are certified already. `precision`, `budget`, `answer_error`: the promise, and
-    the error probability that is left. Returned: 0 if it is not worth it.
+    the error probability that is left.
     """
     least = int(np.ceil(_GROWTH * n_certified + _MORE))
     if len(cells) < least or budget <= 0.0:
@@ -335,7 +333,7 @@ class Attempts:
         """Put a set to the test if it is worth it, and return whether that was done.
 
         `ranked`: candidates by position in ``Y.data``, the most suspicious first. `probability` (aligned with
-        `verdict`): how likely each candidate is wrong. `verdict` (aligned with ``Y.data``). `rng`: draws the order.
+        `verdict`): how likely each candidate is wrong. `rng`: draws the order.
         """
         held = self.certified(verdict)
         is_held = np.zeros(len(verdict), dtype=bool)

@@ -349,8 +349,7 @@ class Audit(AuditState):
 def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "latest") -> "CleaningResult":
     """Return a result whose doubts are learned from answers.
 
-    `result`: made without answers. `settle` ("latest", "majority"): which of several answers about one candidate
-    counts.
+    `result`: made without answers. `verified`, `settle`: see `pmlkit.clean`.
 
     Examples
     --------

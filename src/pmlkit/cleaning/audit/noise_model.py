@@ -20,6 +20,7 @@ from pmlkit._arrays import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG
 from pmlkit.cleaning.calibration import best_other
+from pmlkit.cleaning.estimates import log_odds
 from pmlkit.numerics.scaling import scaled
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _N_ITER, _TOLERANCE = 100, 1e-9
 _MAX_NEAR = 200_000  # candidates that are compared with the answered ones row by row
-
 _ODDS = 6.0
 # Priors of the noise model, by the log loss on unasked candidates after 1 to 100 answers, on the tuned sets.
 _INTERCEPT_SD, _CURVE_SD = 0.7, 1.2
@@ -36,7 +36,6 @@ _MAX_VOTING = 6_000  # rows up to which neighbours vote
 _N_VOTERS = 15
 _MAX_LABELS = 3_000  # up to which pairs of labels are counted
 _MAX_STORED = 50_000_000  # cells of X up to which rows are compared
-
 _MAX_FITTED = 1_000  # answers that a fit uses
 _PRIOR_LOG_ODDS = float(np.log(3.0))  # of the noise model with all terms
 
@@ -51,7 +50,7 @@ class Design:
     label: IntArray  # (n_candidates,)
     label_sd: float  # of the effect of each label
     rows: IntArray | None = None  # (n_candidates,)
-    # features of unit length, for the process over rows; None leaves it out, (n_samples, n_features)
+    # Features of unit length, (n_samples, n_features), for the process over rows; None leaves it out.
     unit_rows: Features | None = None
     width: float = 1.0  # mean squared distance of rows
     row_sd: float = 0.0  # of the process over rows
@@ -303,11 +302,6 @@ def _width(unit: Features) -> float:
     return max(float(2.0 * (1.0 - cosine).mean()), 1e-6)
 
 
-def log_odds(doubt: FloatArray) -> FloatArray:
-    """Return the log odds of doubts, kept away from certainty."""
-    return np.asarray(logit(np.clip(doubt.astype(np.float64), 1e-6, 1.0 - 1e-6)))
-
-
 class LearningOrder:
     """Probabilities of being wrong and the order that follows from them, learned from answers.
 
@@ -315,8 +309,8 @@ class LearningOrder:
     within each label, and the noise model with all terms, which may overturn it. With few answers, or where its
     terms tell nothing, the first one weighs more.
 
-    `curve`: of the calibration curve, by rank of suspicion. `probability`: by rank of suspicion. `queue`: ranks, the
-    most suspicious first.
+    `curve`: design of the calibration curve. It and `probability` are by rank of suspicion; `queue` are ranks, the most
+    suspicious first.
     """
 
     def __init__(self, result: "CleaningResult", curve: Design) -> None:

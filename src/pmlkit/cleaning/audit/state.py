@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit._arrays import generator, without_cells
-from pmlkit._labels import in_format
+from pmlkit._arrays import generator, in_format, without_cells
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
 from pmlkit.cleaning.audit.certificate import Attempts, Certificate
 from pmlkit.cleaning.audit.estimates import Estimates, audit_order, inclusion
-from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design, log_odds
+from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design
 from pmlkit.cleaning.audit.record import Record
-from pmlkit.cleaning.estimates import Estimate, n_first
+from pmlkit.cleaning.estimates import Estimate, log_odds, n_first
 
 if TYPE_CHECKING:
     import pandas as pd
