@@ -179,7 +179,8 @@ def judge(
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
-    high = min(most, float(expit(log_odds(np.array([by_map]))[0] + unseen)))
+    # Random mistakes are mistakes: the map may see hardly any where a few are random.
+    high = min(most, max(float(expit(log_odds(np.array([by_map]))[0] + unseen)), random_mistakes.high))
     middle = min(0.5 * (by_map + rate), max(most, rate))
     if calibrated:
         weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))

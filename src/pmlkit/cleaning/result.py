@@ -62,8 +62,8 @@ class CleaningResult:
         The share of the candidates that look as if they had been given at random. Mistakes that follow the features,
         as those of people do, are not among them.
     calibrated : bool
-        Whether the estimates were calibrated for this kind of evidence; for any but `ClearPML` they were not, and
-        the intervals are wider.
+        Whether the estimates were calibrated for this kind of evidence, on sets whose truth is known; for any but
+        `ClearPML` they were not: they count random mistakes, and the intervals are wider.
     known : array aligned with ``Y.data``, or None
         What the answers given as ``verified`` say of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
     before_answers : CleaningResult or None
