@@ -13,7 +13,6 @@ from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodParams,
     MinRows,
     Running,
@@ -80,7 +79,6 @@ def clean(
         ),
     ] = 0.9,
     may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
-    merge_labels: MergeLabels = False,
     min_rows: MinRows = 5,
     method: Annotated[
         str,
@@ -136,7 +134,7 @@ def clean(
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
-    table = load(source, merge_labels=merge_labels, keep_table=True)
+    table = load(source, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
     with running(where) as place:

@@ -14,7 +14,6 @@ from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodName,
     MethodParams,
     ModelFile,
@@ -52,7 +51,6 @@ def fit(
     output: Annotated[Path, option("The model file (.skops).", "PATH", "--output", "-o", show_default=False)],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
-    merge_labels: MergeLabels = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -64,7 +62,7 @@ def fit(
     model = build_model(method, param)
     limit_jobs(jobs, model)
     check_output(output, *source.files, force=force)
-    table = load(source, merge_labels=merge_labels)
+    table = load(source)
     if isinstance(table, Table):
         table.check_labels()
         with Watch("turning columns into numbers"):

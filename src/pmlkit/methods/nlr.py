@@ -187,13 +187,7 @@ class NLR(RidgeStarted):
         self.gamma_ = self._regressed(X, np.asarray(Y.toarray(), dtype=np.float64), self.gamma).penalty
         rows = add_constant_column(self._scaled(X))
         found = oppose(
-            rows,
-            Y,
-            self.beta,
-            self.gamma_,
-            self.lam,
-            max_iter=self.max_iter,
-            on_step=lambda: progress.step("round"),
+            rows, Y, self.beta, self.gamma_, self.lam, max_iter=self.max_iter, on_step=lambda: progress.step("round")
         )
         self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())

@@ -162,11 +162,11 @@ class PMLLENFN(RidgeStarted):
     Parameters
     ----------
     own_weight : float, default=0.7
-        Weight of the row's own labels in J.
+        Weight of the row's own labels in J, from 0 to 1.
     far_weight : float, default=0.1
-        Weight of far rows in J; near rows have the rest.
+        Weight of far rows in J; near rows have the rest, so that it and `own_weight` are at most 1 together.
     margin : float, default=0.2
-        How much of the range of a row's similarities counts as near, and as far.
+        Which share of the range of a row's similarities counts as near, and as far; from 0 to 1.
     lam1 : float or "auto", default="auto"
         Weight of the squared coefficients. ``"auto"`` is chosen by the leave-one-out error of a ridge regression on
         the candidates; the published value is 10.
@@ -178,7 +178,7 @@ class PMLLENFN(RidgeStarted):
     max_iter : int, default=200
         Maximum number of rounds; the published number.
     random_state : int, RandomState instance or None, default=None
-        Draws the start of V.
+        Draws the initial V.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
