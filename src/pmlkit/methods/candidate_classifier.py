@@ -54,7 +54,7 @@ class CandidateClassifier(BasePML):
     noise_floor_ : float
         The estimated chance that a label which is not true is a candidate all the same.
     estimators_ : list
-        One fitted classifier a label; a number where there was nothing to learn.
+        One fitted classifier per label; a number where there was nothing to learn.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
