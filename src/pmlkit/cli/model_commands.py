@@ -114,22 +114,20 @@ def predict(
     common: Common,
     where: Running,
     output: Annotated[
-        Path | None, option("The CSV file; without it, standard output.", "PATH", "--output", "-o", show_default=False)
+        Path | None, option("The CSV file; else standard output.", "PATH", "--output", "-o", show_default=False)
     ] = None,
     scores: Annotated[bool, flag("Write every label's score instead of the label sets.", "--scores")] = False,
     probabilities: Annotated[
         bool,
         flag(
-            "Use probabilities instead of scores (if the model has them, see `pmlkit info MODEL`).",
+            "Use probabilities as scores (if the model has them, see `pmlkit info`).",
             "--probabilities",
         ),
     ] = False,
-    top: Annotated[
-        int | None, option("Write the K best labels of each row with their scores, one per line.", "K", min=1)
-    ] = None,
+    top: Annotated[int | None, option("Write the K best labels of each row and their scores.", "K", min=1)] = None,
     threshold: Annotated[
         float | None,
-        option("Predict the labels whose score is at least this, instead of by the model's own threshold.", "SCORE"),
+        option("Predict the labels with at least this score, not those by the model's own rule.", "SCORE"),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,

@@ -137,7 +137,7 @@ class Source:
     ] = None
     id: Annotated[
         str | None,
-        _reading_option("The column that identifies the rows; by default one that is called id or similar.", "COLUMN"),
+        _reading_option("The column that names the rows; by default one called id or similar.", "COLUMN"),
     ] = None
     merge_labels: Annotated[
         bool,
@@ -154,21 +154,17 @@ class Source:
         ),
     ] = None
     text: Annotated[list[str] | None, _feature_option("Columns of text; they become TF-IDF.", "NAMES")] = None
-    categories: Annotated[list[str] | None, _feature_option("Columns of categories; one 0/1 column each.", "NAMES")] = (
-        None
-    )
+    categories: Annotated[
+        list[str] | None, _feature_option("Columns of categories; each becomes columns of 0/1.", "NAMES")
+    ] = None
     numbers: Annotated[list[str] | None, _feature_option("Columns of numbers; they are scaled.", "NAMES")] = None
     images: Annotated[
         str | None,
-        _feature_option(
-            "The column of image file names, and the folder where they are; pixels become features.", "COLUMN=DIR"
-        ),
+        _feature_option("The column of image names and the folder of the files; pixels become features.", "COLUMN=DIR"),
     ] = None
     embeddings: Annotated[
         Path | None,
-        _feature_option(
-            "Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.", "PATH"
-        ),
+        _feature_option("Your own features (.npy, .npz, Parquet), one row per row of the table.", "PATH"),
     ] = None
     vectorizer: Annotated[
         list[str] | None,
@@ -262,12 +258,12 @@ class Running:
 
     workers: Annotated[
         int | None,
-        _running_option("Work on blocks of rows in N processes (for methods that learn from blocks).", "N", min=1),
+        _running_option("Work on blocks of rows in N processes (methods that learn from blocks).", "N", min=1),
     ] = None
     memory: Annotated[
         str | None,
         _running_option(
-            "Memory of each worker, such as 2GB; without --workers, about how much is used for blocks of rows.", "SIZE"
+            "Memory of each worker, such as 2GB; without --workers, about what blocks of rows may take.", "SIZE"
         ),
     ] = None
     dask: Annotated[

@@ -35,6 +35,21 @@ _SCORES_AT_ONCE = 16_000_000
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all methods that learn from candidate labels.
 
+    Attributes
+    ----------
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        How likely each candidate of the training rows is true, in [0, 1]; only candidates are stored.
+    label_names_ : object array of shape (n_labels,)
+        Names of the labels, in the order of the columns; ``label_0``, ``label_1``, ... if `y` has none.
+    classes_ : array
+        The numbers of the labels; for a 1-D `y` its two classes.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        Scores of the training rows by models that did not see the row's labels; NaN in rows without candidates. Only of
+        methods that cross-fit.
+    n_features_in_ : int
+    feature_names_in_ : object array of shape (n_features,)
+        Only if `X` has column names.
+
     Examples
     --------
     A method that scores every label by its frequency; ``docs/extending.md`` has one that learns.
@@ -250,8 +265,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def card(self) -> str:
         """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
 
-        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
-        equal fits.
+        ``pmlkit info model.skops`` shows the same of a model file. The cards of two equal fits differ in the date only.
 
         Examples
         --------

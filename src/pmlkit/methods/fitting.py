@@ -24,7 +24,7 @@ _MANY_ROWS, _LARGE_SIDE = 20_000, 4_000
 
 @dataclass(frozen=True)
 class Learned:
-    """What a method's ``_fit`` hands back.
+    """What a method's ``_fit`` returns.
 
     Attributes
     ----------
@@ -34,11 +34,13 @@ class Learned:
         Scores of the training rows, made without the row's own labels where the method can;
         the threshold is chosen on them.
     objective : array, optional
-        The trace of what the method minimises.
+        What the method minimises, after each iteration.
     n_iter : int, optional
-        How many iterations it took.
+        Number of iterations.
     rows : array, optional
-        The rows whose scores are given, ascending, where they are not all: a sample is enough for a threshold.
+        Ascending numbers of the rows whose scores are given, if not all: a sample is enough for a threshold.
+    sample : tuple of array, CSR array and array, optional
+        Scores, candidates and confidences (aligned with the candidates) that the threshold is chosen on, if not all.
 
     Examples
     --------
@@ -59,20 +61,12 @@ class Learned:
 
 @dataclass(frozen=True)
 class LearnedBlocks:
-    """What a method's ``_fit_blocks`` hands back.
+    """What a method's ``_fit_blocks`` returns; `objective` and `n_iter` as in `Learned`.
 
-    Attributes
-    ----------
-    confidence : State
-        Of each block: how likely each candidate is true, aligned with its ``Y.data``.
-    scores : State
-        Of each block: scores of its rows, made without the row's own labels where the method can; NaN in rows without
-        candidates. Not kept, but computed when asked for.
-    sample : tuple of array, CSR array and array
-        Scores, candidates and confidences (aligned with the candidates) of a sample of rows with candidates, the
-        same for all layouts of the blocks: thresholds are chosen on it.
-    objective, n_iter : optional
-        As in `Learned`.
+    `confidence`: of each block, aligned with its ``Y.data``. `scores`: of each block's rows, made without the row's own
+    labels where the method can; NaN in rows without candidates; not kept, but computed when asked for. `sample`:
+    scores, candidates and confidences (aligned with the candidates) of a sample of rows with candidates, the same for
+    all layouts of the blocks: thresholds are chosen on it.
     """
 
     confidence: State

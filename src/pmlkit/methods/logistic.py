@@ -264,10 +264,7 @@ class CandidateLogistic(BasePML):
         confidence = engine.map(block_logistic.held_out_confidence, X, labelled.Y, fold, coef=shared)
         step = block_logistic.sample_step(labelled.n_rows, rows.n_labels)
         parts = engine.reduce(
-            block_logistic.rule_sample,
-            *(X, labelled.Y, fold, confidence, labelled.first_rows),
-            coef=shared,
-            step=step,
+            block_logistic.rule_sample, *(X, labelled.Y, fold, confidence, labelled.first_rows), coef=shared, step=step
         )
         return LearnedBlocks(
             confidence=confidence,

@@ -56,14 +56,14 @@ class MLkNN(BasePML):
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many neighbours vote. A training row is never its own neighbour. With fewer rows, all the others vote.
+        Number of neighbours that vote. A training row is never its own neighbour. With fewer rows, all the others vote.
     smoothing : float, default=1.0
         Pseudo-count of the probabilities.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.5
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses 0.5.
     n_jobs : int, optional
-        Threads of the neighbour search, as in scikit-learn.
+        Number of parallel jobs of the neighbour search, as in scikit-learn.
 
     Attributes
     ----------
@@ -104,12 +104,7 @@ class MLkNN(BasePML):
     }
 
     def __init__(
-        self,
-        *,
-        n_neighbors: int = 10,
-        smoothing: float = 1.0,
-        threshold: str | float = 0.5,
-        n_jobs: int | None = None,
+        self, *, n_neighbors: int = 10, smoothing: float = 1.0, threshold: str | float = 0.5, n_jobs: int | None = None
     ) -> None:
         self.n_neighbors = n_neighbors
         self.smoothing = smoothing

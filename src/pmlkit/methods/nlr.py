@@ -96,8 +96,8 @@ class NLR(RidgeStarted):
     .. math::
 
         \begin{split}
-        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 + \beta \|XW_1 + XW_2 - 1\|^2 \\
-            & + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
+        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 \\
+            & + \beta \|XW_1 + XW_2 - 1\|^2 + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
         \end{split}
 
     over 0/1 noise N on the candidates.
@@ -187,13 +187,7 @@ class NLR(RidgeStarted):
         self.gamma_ = self._regressed(X, np.asarray(Y.toarray(), dtype=np.float64), self.gamma).penalty
         rows = add_constant_column(self._scaled(X))
         found = oppose(
-            rows,
-            Y,
-            self.beta,
-            self.gamma_,
-            self.lam,
-            max_iter=self.max_iter,
-            on_step=lambda: progress.step("round"),
+            rows, Y, self.beta, self.gamma_, self.lam, max_iter=self.max_iter, on_step=lambda: progress.step("round")
         )
         self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())

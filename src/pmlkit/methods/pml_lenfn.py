@@ -153,8 +153,10 @@ class PMLLENFN(RidgeStarted):
 
     .. math::
 
-        \min_{W, U, V} \; \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2
-            + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \begin{split}
+        \min_{W, U, V} \; & \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2 \\
+            & + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \end{split}
 
     J weights each candidate by how many near rows have the label and how many far rows lack it, L is the Laplacian of
     the labels' co-occurrence in J, and s the sigmoid.
@@ -162,11 +164,11 @@ class PMLLENFN(RidgeStarted):
     Parameters
     ----------
     own_weight : float, default=0.7
-        Weight of the row's own labels in J.
+        Weight of the row's own labels in J, from 0 to 1.
     far_weight : float, default=0.1
-        Weight of far rows in J; near rows have the rest.
+        Weight of far rows in J; near rows have the rest, so that it and `own_weight` are at most 1 together.
     margin : float, default=0.2
-        How much of the range of a row's similarities counts as near, and as far.
+        Which share of the range of a row's similarities counts as near, and as far; from 0 to 1.
     lam1 : float or "auto", default="auto"
         Weight of the squared coefficients. ``"auto"`` is chosen by the leave-one-out error of a ridge regression on
         the candidates; the published value is 10.
@@ -178,7 +180,7 @@ class PMLLENFN(RidgeStarted):
     max_iter : int, default=200
         Maximum number of rounds; the published number.
     random_state : int, RandomState instance or None, default=None
-        Draws the start of V.
+        Draws the initial V.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 

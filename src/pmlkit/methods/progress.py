@@ -50,7 +50,7 @@ class Progress:
 
 
 class Counter(Protocol):
-    """Who wants to know how far a fit is."""
+    """Counts the steps of a fit: a progress bar, for instance."""
 
     def expect(self, total: int | None) -> Any:
         """Take in how many steps there are, None if that is unknown."""
@@ -60,13 +60,7 @@ class Counter(Protocol):
 
 
 class FitProgress:
-    """Report the iterations of a fit to somebody who counts; a callback in the sense of scikit-learn 1.9.
-
-    Parameters
-    ----------
-    counter : object
-        With the methods of `Counter`.
-    """
+    """Report the iterations of a fit to a counter; a callback in the sense of scikit-learn 1.9."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter

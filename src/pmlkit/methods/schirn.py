@@ -64,8 +64,6 @@ def fit_high_rank(
        values;
     4. :math:`\Phi` grows by :math:`\mu (XW - C)`.
 
-    Notes
-    -----
     The problem is not convex and the iteration need not converge. It ends when C is not finite or ten times as large as
     the candidates, with the last coefficients before. All rounds work in the coordinates of one singular value
     decomposition of X.

@@ -30,7 +30,10 @@ THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, N
 
 @dataclass(frozen=True)
 class LabelRule:
-    """A fitted threshold."""
+    """A fitted threshold: a row's threshold is ``scores @ weights + offset``.
+
+    `at_least_one`: whether a row without any score above its threshold gets its best label.
+    """
 
     weights: FloatArray
     offset: float
@@ -86,6 +89,12 @@ def fit_threshold(
         The method's own decision threshold.
     weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
+
+    Returns
+    -------
+    rule : LabelRule
+        ``rule.label_sets(scores)`` is the indicator of the label sets, ``rule.margin(scores)`` the scores minus the
+        threshold.
 
     Examples
     --------

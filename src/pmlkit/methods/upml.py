@@ -40,8 +40,7 @@ def noise_rates(probability: FloatArray, anchor: float) -> FloatArray:
     Where a label is certainly false, its probability of being a candidate is :math:`\rho_j`; the rows with the lowest
     predictions stand for such rows.
 
-    `probability` (n_samples, n_labels): predicted probability that a label is a candidate. `anchor`: the quantile to
-    take; 0 is the minimum.
+    `probability`: predicted probability that a label is a candidate. `anchor`: the quantile to take; 0 is the minimum.
     """
     return np.asarray(np.clip(np.quantile(probability, anchor, axis=0), 0.0, _HIGHEST_RATE))
 
@@ -62,8 +61,6 @@ def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Floa
 
     `scores`, `relevance` (n_samples, n_labels): f and u.
 
-    Notes
-    -----
     Every row costs the square of the number of labels, in blocks of rows.
     """
     n_rows, n_labels = scores.shape
@@ -99,8 +96,8 @@ class UPML(RidgeStarted):
         Square loss has a closed form: :math:`(\hat y - \rho) / (1 - \rho)` of a ridge regression on the candidates.
         ``"logistic"`` is the corrected logistic loss, ``"ranking"`` the corrected pairwise loss with the sigmoid loss.
     anchor : float, default=0.05
-        The rate of a label is this quantile of its out-of-fold probabilities of being a candidate, over the training
-        rows. 0 is their minimum, as published, which a single row decides.
+        At least 0 and below 0.5. The rate of a label is this quantile of its out-of-fold probabilities of being a
+        candidate, over the training rows. 0 is their minimum, as published, which a single row decides.
     penalty : float or "auto", default="auto"
         Weight of the squared coefficients, for the square loss; the others use a quarter of it, as their curvature is
         a quarter. ``"auto"`` is chosen by the leave-one-out error on the candidates.

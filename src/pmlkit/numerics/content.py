@@ -101,19 +101,15 @@ class CanonicalProblem:
 
 
 def canonical_problem(X: Features, Y: CSR, *, reorder: bool = True) -> CanonicalProblem:
-    """Order rows and labels by their content.
+    """Order rows and labels by their content; without `reorder`, leave them as they are.
 
     The result of a support vector machine that stops early, or of a tree that breaks ties, depends on the order of
     its input and on the last bits of its features. A method that solves the canonical problem does not: shuffled
     rows and labels, sparse and dense rows, single and double precision all give the same arrays.
 
-    `Y` (n_samples, n_labels): candidates, with sorted indices. `reorder`: false leaves rows and labels as they are.
-
-    Notes
-    -----
-    Rows are sorted by a hash of their features, of their candidates and of the other rows with these
-    candidates; labels by a hash of the positions of the rows that have them. Only rows (labels) that
-    are identical in all this keep their given order.
+    Rows are sorted by a hash of their features, of their candidates (with sorted indices) and of the other rows with
+    these candidates; labels by a hash of the positions of the rows that have them. Only rows (labels) that are
+    identical in all this keep their given order.
     """
     rows, labels = _content_order(X, Y) if reorder else (np.arange(Y.shape[0]), np.arange(Y.shape[1]))
     # Counted from one: a stored zero may be dropped when columns are selected.

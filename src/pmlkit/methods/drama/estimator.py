@@ -206,9 +206,10 @@ class DRAMA(BasePML):
 
     .. math::
 
-        \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{s.t.} \quad
-        \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i), \quad
-        \sum_{j \in S_i} \Lambda_{ij} \ge 1 .
+        \begin{split}
+        & \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{so that} \quad \sum_{j \in S_i} \Lambda_{ij} \ge 1, \\
+        & \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i) .
+        \end{split}
 
     They are then regressed on the features: one support vector regression per label first, then
     `boosting_rounds` multi-output trees, each fitted to the residuals on the features *and* the
@@ -217,9 +218,10 @@ class DRAMA(BasePML):
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours from which a row is reconstructed (published: 10).
+        Number of neighbours from which a row is reconstructed (published: 10).
     boosting_rounds : int, default=10
-        Trees (published: 10). 0 uses the support vector regressions alone: the baseline that the authors call N-DRAMA.
+        Number of trees (published: 10). 0 uses the support vector regressions alone: the baseline that the authors call
+        N-DRAMA.
     max_depth : int, default=5
         Depth of the trees (published: 5, to be tuned between 3 and 8).
     learning_rate : float, default=1.0
@@ -231,7 +233,7 @@ class DRAMA(BasePML):
     tol : float, default=1e-6
         Stop when a step changes the confidences of the candidates by less than this on average.
     max_iter : int, default=2000
-        Largest number of iterations for the confidences.
+        Maximum number of iterations for the confidences.
     max_rows : int, default=20_000
         Largest number of rows with candidates that `fit` accepts: a support vector regression takes time that
         grows with their square, for each label.
@@ -252,7 +254,7 @@ class DRAMA(BasePML):
         Each the arrays of a scikit-learn tree: ``feature`` (numbers from `n_features_in_` on are
         predictions of labels), ``threshold``, ``children``, ``value`` and ``depth``.
     objective_ : array
-        The trace of the objective above.
+        The objective above, after each iteration.
     n_iter_ : int
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.

@@ -130,8 +130,10 @@ class FPML(LinearMethod):
 
     .. math::
 
-        \min_{G, Q, F, W} \; \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2
-            + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \begin{split}
+        \min_{G, Q, F, W} \; & \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2 \\
+            & + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \end{split}
 
     Rows with similar features get similar factors G, hence similar reconstructed labels GQ: a candidate that
     similar rows do not share is reconstructed badly, and gets a low confidence.
@@ -144,7 +146,7 @@ class FPML(LinearMethod):
         Weight of the model's fit to the reconstruction; the published value.
     lam_reg : float or "auto", default="auto"
         Weight of the factors' sizes. The published value is 10 for all data, and too much for small data, see Notes.
-        ``"auto"`` is :func:`automatic_lam_reg`; it is made for features of about unit length.
+        ``"auto"`` grows with the data as noise does; it is made for features of about unit length.
     rank : int, optional
         Number of factors. By default as many as there are labels (or rows, if fewer), but at most
         100: `lam_reg` then decides how many are used.
@@ -153,7 +155,7 @@ class FPML(LinearMethod):
     fit_intercept : bool, default=True
         Add a constant feature, treated like the others. The published problem has none.
     max_iter : int, default=200
-        Largest number of rounds.
+        Maximum number of rounds.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this share.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
@@ -166,7 +168,7 @@ class FPML(LinearMethod):
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     lam_reg_ : float
-        The weight that was used.
+        The `lam_reg` that was used.
     rank_ : int
     objective_ : array
         The objective after each round; it never rises.

@@ -162,9 +162,7 @@ def _dual_value(svd: ThinSVD, Y: FloatArray, penalties: Penalties, residual: Flo
     (Z, S) together until all constraints hold makes any pair feasible.
     """
     excess = max(
-        1.0,
-        spectral_norm(svd.project(residual)) / penalties.lam_w,
-        spectral_norm(slope + residual) / penalties.lam_u,
+        1.0, spectral_norm(svd.project(residual)) / penalties.lam_w, spectral_norm(slope + residual) / penalties.lam_u
     )
     if not penalties.box:
         excess = max(excess, float(np.abs(slope).max()) / penalties.lam_v)
@@ -221,8 +219,10 @@ class PMLLRS(LinearMethod):
 
     .. math::
 
-        \min_{W, U, V} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_*
-            + \lambda_v \|V\|_1 \quad \text{so that} \quad Y = U + V .
+        \begin{split}
+        \min_{W, U, V} \; & \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_* + \lambda_v \|V\|_1 \\
+            & \text{so that} \quad Y = U + V .
+        \end{split}
 
     U are the true labels, V the noise. A candidate counts as noise when the model's score for it lies more than
     `lam_v` below one. The problem is convex and is solved to a certified accuracy.
@@ -230,9 +230,9 @@ class PMLLRS(LinearMethod):
     Parameters
     ----------
     lam_w : float or "auto", default="auto"
-        Weight of the model's nuclear norm. ``"auto"`` is :func:`automatic_lam_w`.
+        Weight of the model's nuclear norm. ``"auto"`` grows with the data as noise does.
     lam_u : float or "auto", default="auto"
-        Weight of the truth's nuclear norm. ``"auto"`` is :func:`automatic_lam_u`.
+        Weight of the truth's nuclear norm. ``"auto"`` is in proportion to `lam_v`.
     lam_v : float, default=0.4
         Weight of the noise. It is measured on the scale of the labels: from about 1 on nothing is
         taken for noise; near 0 everything is, and the model collapses to zero.
@@ -244,7 +244,7 @@ class PMLLRS(LinearMethod):
     fit_intercept : bool, default=True
         Add a constant feature, penalised like the others. The published problem has none.
     max_iter : int, default=1000
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-4
         Relative duality gap at which to stop: the objective is then at most this share above the best possible one.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
@@ -257,7 +257,7 @@ class PMLLRS(LinearMethod):
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     lam_w_, lam_u_ : float
-        The weights that were used.
+        The `lam_w` and `lam_u` that were used.
     objective_ : array
         The objective, every tenth iteration.
     gap_ : float

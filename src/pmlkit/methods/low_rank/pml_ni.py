@@ -117,7 +117,7 @@ class PMLNI(BasePML):
     gamma : float, default=0.5
         Weight of the sparse part; the published value. From `beta` on, the sparse part is zero, see Notes.
     max_iter : int, default=500
-        Largest number of iterations; the published value.
+        Maximum number of iterations; the published value.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.

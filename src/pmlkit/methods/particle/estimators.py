@@ -182,9 +182,9 @@ class ParticleVLS(_Particle):
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours of the graph and of the vote (published: 10).
+        Number of neighbours of the graph and of the vote (published: 10).
     alpha : float, default=0.95
-        Weight of the neighbours in the propagation (published: 0.95).
+        Weight of the neighbours in the propagation, at least 0 and below 1 (published: 0.95).
     credible_threshold : float, default=0.9
         Votes, in [0, 1], that make a candidate credible (published: 0.9).
     C : float, default=1.0
@@ -192,7 +192,7 @@ class ParticleVLS(_Particle):
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, see Notes.
     max_iter : int, default=2_000_000
-        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        Maximum number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
@@ -207,7 +207,7 @@ class ParticleVLS(_Particle):
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_samples, n_labels)
+    credible_ : array of bool of shape (n_labelled_rows, n_labels)
         The credible labels of the training rows that have candidates.
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that lacked rows of one side.
@@ -271,9 +271,9 @@ class ParticleMAP(_Particle):
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours of the graph and of the vote (published: 10).
+        Number of neighbours of the graph and of the vote (published: 10).
     alpha : float, default=0.95
-        Weight of the neighbours in the propagation (published: 0.95).
+        Weight of the neighbours in the propagation, at least 0 and below 1 (published: 0.95).
     credible_threshold : float, default=0.9
         Votes, in [0, 1], that make a candidate credible (published: 0.9).
     C : float, default=1.0
@@ -282,7 +282,7 @@ class ParticleMAP(_Particle):
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
     max_iter : int, default=2_000_000
-        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        Maximum number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
@@ -297,7 +297,7 @@ class ParticleMAP(_Particle):
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_samples, n_labels)
+    credible_ : array of bool of shape (n_labelled_rows, n_labels)
         The credible labels of the training rows that have candidates.
     posterior_ : array of shape (n_labels, max(n_labels, 2))
         P(label | number of pairs won).

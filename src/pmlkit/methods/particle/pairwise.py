@@ -85,13 +85,10 @@ def fit_pairwise_machines(
     where k is positive and j no candidate (a row that is both counts for j); the machine of one
     label separates the rows where it is positive from those where it is no candidate.
 
-    - `positive`, `candidate` (n_samples, n_labels): the labels that are trusted, and those that are possible.
-    - `with_absence`: whether to train the machines against absence.
-    - `C`: inverse strength of the ridge penalty, as in scikit-learn's SVC.
-    - `tol`: tolerance of the solver (libsvm).
-    - `max_iter`: largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and
-      libsvm may take forever: if any machine needs more iterations, all of them are trained on columns divided by their
-      standard deviation instead, and a ConvergenceWarning says so.
+    `positive`, `candidate` (n_samples, n_labels): the labels that are trusted, and those that are possible.
+    `with_absence`: whether to train the machines against absence. `C`, `tol`: as in scikit-learn's SVC. `max_iter`: per
+    machine. Features of large values make C = 1 a very weak penalty, and libsvm may take forever: if any machine needs
+    more iterations, all of them are trained on columns divided by their standard deviation instead, with a warning.
     """
     numbers = trainable_pairs(positive, candidate)
     n_labels = positive.shape[1]

@@ -22,6 +22,7 @@ from pmlkit.methods.pml_lfc.confidence_step import (
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.methods.pml_lfc.solver import Solution
+from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.products import as_dense, cells_of_product, transposed_product
 from pmlkit.numerics.spectral import eigenpairs
 
@@ -64,6 +65,14 @@ def block_basis(rows: LabelledRows, X: State, n_features: int, *, center: bool) 
         eigenvalues=eigenvalues,
     )
     return basis, vectors
+
+
+def sampled_distance(rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
+    """Return the mean distance between two rows; of many rows by the same number of them as in memory."""
+    chosen = np.arange(rows.n_rows)
+    if rows.n_rows > EXACT_DISTANCE_ROWS:
+        chosen = np.sort(rng.choice(rows.n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
+    return mean_distance(rows.take(X, chosen), np.ones(len(chosen)), rng)
 
 
 class BlockSteps(Steps):

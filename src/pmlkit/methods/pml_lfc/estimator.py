@@ -1,6 +1,7 @@
 """The estimator of PML-LFC. The paper's equations are cited by number; docs/methods/pml-lfc.md lists corrections."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -11,12 +12,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
-from pmlkit.blocks import RowBlocks, State
+from pmlkit.blocks import RowBlocks
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
 from pmlkit.methods.pml_lfc.block_similarity import block_similarity
-from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis
+from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, sampled_distance
 from pmlkit.methods.pml_lfc.confidence_step import Steps
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
@@ -25,7 +26,7 @@ from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilari
 from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.threads import one_blas_thread
-from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
+from pmlkit.numerics.kernels import mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 
 logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class PMLLFC(BasePML):
         and this number, and not features times labels. ``None`` seeks it among all ranks, with a dense W. ``"auto"`` is
         None up to 33 million cells of W, or where a side of X is at most 4,096; beyond, it is 256.
     max_iter : int, default=10
-        Outer iterations: one step of the confidences and one of the predictor each.
+        Maximum number of outer iterations, each one step of the confidences and one of the predictor.
     tol : float, default=1e-3
         Stop when the objective changes by less, relatively. 0 runs all iterations.
     w_tol : float, default=1e-6
@@ -121,7 +122,7 @@ class PMLLFC(BasePML):
         The objective at the start and after every half step; it never rises. (Of the pairs alone
         where ``joint=False``.)
     n_iter_ : int
-        Outer iterations.
+        Number of outer iterations.
     rank_ : int
         Rank of `coef_`.
     bandwidth_ : float
@@ -257,7 +258,7 @@ class PMLLFC(BasePML):
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
         y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
-            Candidate labels, see :meth:`BasePML.fit`.
+            Candidate labels, in any format of :meth:`BasePML.fit`.
         sample_weight : array of shape (n_samples,), optional
             A row of weight 2 counts as two equal rows, a row of weight 0 as none.
 
@@ -290,7 +291,7 @@ class PMLLFC(BasePML):
         self._scale = labelled.column_scale() if self.normalize == "standard" else None
         X = labelled.scaled(self.normalize, self._scale)
         basis = block_basis(labelled, X, rows.n_features, center=self.fit_intercept)
-        width = self._width_of_blocks(labelled, X, rng)
+        width = self._width(lambda: sampled_distance(labelled, X, rng), labelled.n_rows)
         similarity = block_similarity(
             labelled, X, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
         )
@@ -304,15 +305,6 @@ class PMLLFC(BasePML):
         self.coef_factors_: tuple[FloatArray, FloatArray] | None = None
         self._keep(solution, width, similarity)
         return steps.learned(solution, _THRESHOLD_CELLS)
-
-    def _width_of_blocks(self, rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
-        if not isinstance(self.bandwidth, str):
-            return float(self.bandwidth)
-        chosen = np.arange(rows.n_rows)
-        if rows.n_rows > EXACT_DISTANCE_ROWS:
-            chosen = np.sort(rng.choice(rows.n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
-        some = rows.take(X, chosen)
-        return self._width_of(mean_distance(some, np.ones(some.shape[0]), rng), rows.n_rows)
 
     def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
         low_rank, confidence = (None, None) if start is None else start
@@ -397,7 +389,7 @@ class PMLLFC(BasePML):
                     basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
                 else:
                     basis = beside.submit(factored.first_basis, Y, weight, self._alpha_of(factored.norm2))
-                width = self._width(X, weight, rng)
+                width = self._width(lambda: mean_distance(X, weight, rng), float(weight.sum()))
                 similarity = row_similarity(
                     X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
                 )
@@ -411,12 +403,10 @@ class PMLLFC(BasePML):
         large = min(shape) > LARGEST_DIAGONALISED and shape[1] * n_labels > _DENSE_CELLS
         return _AUTO_RANK if large else None
 
-    def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
+    def _width(self, mean_distance_of_rows: Callable[[], float], n_rows: float) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        return self._width_of(mean_distance(X, weight, rng), float(weight.sum()))
-
-    def _width_of(self, distance: float, n_rows: float) -> float:
+        distance = mean_distance_of_rows()
         if distance == 0.0:
             logger.info("All rows have the same features: they are all equally similar.")
             return 1.0

@@ -63,24 +63,39 @@ def fit_low_rank(
     """
     if basis.largest == 0.0 or not target.any():
         return LowRankFit(np.zeros_like(target), 0.0, 0, target_norm2, 0.0, 0, np.array([target_norm2]))
+    problem = _Problem(basis, target, target_norm2, alpha)
     if solver == "accelerated" or basis.eigenvalues is None:
-        return _accelerated(basis, target, target_norm2, alpha, start, tol, max_iter)
-    return _admm(basis, basis.eigenvalues[:, None], target, target_norm2, alpha, start, tol, max_iter)
+        return _accelerated(problem, start, tol, max_iter)
+    return _admm(problem, basis.eigenvalues[:, None], start, tol, max_iter)
 
 
-def _accelerated(
-    basis: Basis,
-    target: FloatArray,
-    target_norm2: float,
-    alpha: float,
-    start: LowRankFit | None,
-    tol: float,
-    max_iter: int,
-) -> LowRankFit:
+@dataclass(frozen=True)
+class _Problem:
+    basis: Basis
+    target: FloatArray
+    target_norm2: float
+    alpha: float
+
+    def fit(self, M: FloatArray, gram_M: FloatArray) -> float:
+        """Return the squared error of a solution."""
+        return float(np.vdot(M, gram_M) - 2.0 * np.vdot(M, self.target)) + self.target_norm2
+
+    def gap(self, M: FloatArray, gram_M: FloatArray, fit: float, value: float) -> float:
+        """Return the duality gap of a solution as a share of the objective.
+
+        The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible for the dual
+        problem, so its dual value is a lower bound of the optimum.
+        """
+        largest, cross = spectral_norm(self.target - gram_M), float(np.vdot(M, self.target))
+        return relative_gap(largest, cross, self.target_norm2, self.alpha, fit, value)
+
+
+def _accelerated(problem: _Problem, start: LowRankFit | None, tol: float, max_iter: int) -> LowRankFit:
     """Accelerated proximal gradient (equations 4 to 8).
 
     With the momentum of Ji and Ye (2009), and a restart where the momentum points uphill.
     """
+    basis, target, alpha = problem.basis, problem.target, problem.alpha
     M = np.zeros_like(target) if start is None else start.solution
     step = 1.0 / (2.0 * basis.largest)
     shrink = _Shrinkage(None)
@@ -97,10 +112,10 @@ def _accelerated(
         Z = M + ((momentum - 1.0) / next_momentum) * change
         momentum = next_momentum
         gram_M = basis.gram(M)
-        fit = float(np.vdot(M, gram_M) - 2.0 * np.vdot(M, target)) + target_norm2
+        fit = problem.fit(M, gram_M)
         trace.append(fit + alpha * float(values.sum()))
         if len(trace) >= min(next_check, max_iter):
-            gap = _relative_gap(M, gram_M, target, target_norm2, alpha, fit, trace[-1])
+            gap = problem.gap(M, gram_M, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
             # A check costs about as much as a step: check at growing intervals.
@@ -109,19 +124,13 @@ def _accelerated(
 
 
 def _admm(
-    basis: Basis,
-    eigenvalues: FloatArray,
-    target: FloatArray,
-    target_norm2: float,
-    alpha: float,
-    start: LowRankFit | None,
-    tol: float,
-    max_iter: int,
+    problem: _Problem, eigenvalues: FloatArray, start: LowRankFit | None, tol: float, max_iter: int
 ) -> LowRankFit:
     """Split the quadratic part, diagonal here, from the nuclear norm.
 
     Over-relaxed, with a penalty that keeps primal and dual residuals of a size (Boyd et al. 2011).
     """
+    basis, target, alpha = problem.basis, problem.target, problem.alpha
     typical = max(float(np.median(eigenvalues)), 1e-4 * basis.largest)
     first_penalty = 2.0 * np.sqrt(basis.largest * typical)
     if start is None or start.multiplier is None:
@@ -145,10 +154,10 @@ def _admm(
         Z, values = shrink(U, alpha / penalty)
         U -= Z
         gram_Z = eigenvalues * Z
-        fit = float(np.vdot(Z, gram_Z) - 2.0 * np.vdot(Z, target)) + target_norm2
+        fit = problem.fit(Z, gram_Z)
         trace.append(fit + alpha * float(values.sum()))
         if len(trace) >= min(next_check, max_iter):
-            gap = _relative_gap(Z, gram_Z, target, target_norm2, alpha, fit, trace[-1])
+            gap = problem.gap(Z, gram_Z, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
             if gap >= last_gap:
@@ -165,18 +174,6 @@ def _admm(
         Z, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace),
         multiplier=U * penalty, penalty=penalty, subspace=shrink.subspace,
     )  # fmt: skip
-
-
-def _relative_gap(
-    M: FloatArray, gram_M: FloatArray, target: FloatArray, target_norm2: float, alpha: float, fit: float, value: float
-) -> float:
-    """Return the duality gap of M as a share of the objective.
-
-    The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
-    for the dual problem, so its dual value is a lower bound of the optimum.
-    """
-    largest = spectral_norm(target - gram_M)
-    return relative_gap(largest, float(np.vdot(M, target)), target_norm2, alpha, fit, value)
 
 
 def relative_gap(largest: float, cross: float, target_norm2: float, alpha: float, fit: float, value: float) -> float:

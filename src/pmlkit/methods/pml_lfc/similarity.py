@@ -195,13 +195,7 @@ def _exact(
 
 
 def _mapped(
-    X: Features,
-    Y: CSR,
-    weight: FloatArray,
-    compare: Compare,
-    width: float,
-    labels: BoolArray,
-    rng: np.random.Generator,
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray, rng: np.random.Generator
 ) -> Callable[[FloatArray], FloatArray]:
     r"""S ≈ ΦΦ': linear in the number of rows.
 

@@ -57,13 +57,7 @@ class StepsInMemory(Steps):
     """The steps for rows in memory; `confidence`: those to start from, otherwise equal ones."""
 
     def __init__(
-        self,
-        data: Prepared,
-        *,
-        row_sum: str,
-        beta: float,
-        row_sum_weight: float,
-        confidence: FloatArray | None = None,
+        self, data: Prepared, *, row_sum: str, beta: float, row_sum_weight: float, confidence: FloatArray | None = None
     ) -> None:
         super().__init__(row_sum)
         penalty = row_sum_weight if row_sum == "penalty" else 0.0

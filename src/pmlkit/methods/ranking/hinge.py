@@ -34,8 +34,6 @@ def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
 
     Returns `cost` (n_samples, n_labels): zero off the candidates. The loss is ``(weight * cost).sum()``.
 
-    Notes
-    -----
     With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those above it, so that one
     sort and two running sums per row give all the costs: O(q log q) instead of O(q^2) per row.
     """
@@ -115,8 +113,6 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
 
     `weight` (n_samples, n_labels): of each candidate's pairs, at least 0, and 0 off the candidates.
 
-    Notes
-    -----
     Cost: one sort per row, and running sums for each of the few rounds of cuts (about log q).
     """
     n_samples, n_labels = scores.shape

@@ -118,8 +118,6 @@ def best_correlated_confidences(
     `gain`, `is_candidate`, `pair_weight`: see :func:`best_confidences`. `correlation` (n_labels, n_labels): positive
     semidefinite. `start` (n_samples, n_labels): feasible confidences; the answer is never worse.
 
-    Notes
-    -----
     Rows with at most ten candidates are solved exactly, by trying all sets of candidates. For others the concave
     term is replaced by its tangent, which leaves the program of :func:`best_confidences`, until nothing changes
     (the convex-concave procedure), from `start`, from all candidates and from the best set without correlation.

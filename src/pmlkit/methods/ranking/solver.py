@@ -112,8 +112,6 @@ def solve_ranking_svm(
     - `max_iter`: Newton steps and multiplier updates at the most.
     - `start`: of a problem with other weights. The result is never worse than its model.
 
-    Notes
-    -----
     The gap is the sum of three parts, all zero at a solution: half the squared difference of W and its dual
     counterpart, the Fenchel gap of the loss, and the amount by which the forces on a label do not cancel, times the
     largest intercept (at least 1): the certificate holds for all intercepts that differ from the returned ones by no
@@ -178,12 +176,7 @@ def _adapted(caution: float, step: float) -> float:
 
 
 def _newton_direction(
-    problem: _Problem,
-    envelope: _Envelope,
-    slope: FloatArray,
-    imbalance: FloatArray,
-    stiffness: float,
-    caution: float,
+    problem: _Problem, envelope: _Envelope, slope: FloatArray, imbalance: FloatArray, stiffness: float, caution: float
 ) -> _Model:
     """Solve the Newton system roughly, by conjugate gradients.
 
