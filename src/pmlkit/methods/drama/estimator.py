@@ -207,7 +207,8 @@ class DRAMA(BasePML):
     .. math::
 
         \begin{split}
-        & \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{so that} \quad \sum_{j \in S_i} \Lambda_{ij} \ge 1, \\
+        & \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{so that} \quad
+            \sum_{j \in S_i} \Lambda_{ij} \ge 1, \\
         & \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i) .
         \end{split}
 
