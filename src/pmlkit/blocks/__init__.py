@@ -1,6 +1,6 @@
 """Rows in blocks: one way to compute on arrays in memory, on files larger than memory, and on a Dask cluster."""
 
-from pmlkit.blocks.engine import Engine, LocalEngine, State, add, holds_blocks, take_rows
+from pmlkit.blocks.engine import Engine, LocalEngine, State, add, holds_blocks
 from pmlkit.blocks.executors import Executor, executor
 from pmlkit.blocks.row_blocks import RowBlocks, as_row_blocks
 
@@ -14,5 +14,4 @@ __all__ = [
     "as_row_blocks",
     "executor",
     "holds_blocks",
-    "take_rows",
 ]

@@ -56,21 +56,10 @@ def render_report(summary: dict[str, Any]) -> str:
     return environment.from_string(source).render(summary)
 
 
-def write_report(
-    result: CleaningResult,
-    path: str | os.PathLike[str],
-    *,
-    title: str,
-    precision: float = 0.9,
-    keep_at_least_one: bool = True,
-    audit: "Audit | None" = None,
-    force: bool = False,
-) -> None:
-    """Write the report of a result, whole or not at all."""
+def write_report(result: CleaningResult, path: str | os.PathLike[str], *, force: bool, **shown: Any) -> None:
+    """Write the report of a result, whole or not at all; `**shown`: see `summarise`."""
     target = check_target(path, force=force)
-    page = render_report(
-        summarise(result, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit)
-    )
+    page = render_report(summarise(result, **shown))
     with replacing(target) as stream:
         # A lone surrogate in somebody's text must not cost the whole page.
         stream.write(page.encode("utf-8", errors="replace"))

@@ -32,9 +32,7 @@ _DOUBTFUL = 0.5
 _BLOCK = 1000  # lines that are made at a time
 # Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
 _COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
-
 _N_EXPLAINED = 100
-
 _LEAST_ROWS = 500
 _LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right

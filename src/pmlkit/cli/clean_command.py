@@ -13,7 +13,6 @@ from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodParams,
     MinRows,
     Running,
@@ -48,15 +47,13 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        option("The cleaned table, in the format of FILE; for many files, a new folder.", "PATH", "--output", "-o"),
+        option("The cleaned table, in the format of FILE; for many files, a folder.", "PATH", "--output", "-o"),
     ] = None
     report: Annotated[Path | None, option("A page (.html) that says what was found.", "PATH")] = None
     log: Annotated[Path | None, option("A table (.csv) of what was removed, and why.", "PATH")] = None
     suspects: Annotated[Path | None, option("A table (.csv) of all doubtful labels, and why.", "PATH")] = None
 
-    missing: Annotated[
-        Path | None, option("A table (.csv) of labels that may be missing, to look through.", "PATH")
-    ] = None
+    missing: Annotated[Path | None, option("A table (.csv) of labels that may be missing.", "PATH")] = None
 
     @property
     def given(self) -> dict[str, Path]:
@@ -77,16 +74,15 @@ def clean(
     precision: Annotated[
         float,
         option(
-            "Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1).",
+            "Remove labels only while at least this share is estimated to be wrong.",
             "SHARE",
         ),
     ] = 0.9,
     may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
-    merge_labels: MergeLabels = False,
     min_rows: MinRows = 5,
     method: Annotated[
         str,
-        option("The method that judges the labels, see `pmlkit methods`; auto: ClearPML.", "NAME", "--method", "-m"),
+        option("The method that judges, see `pmlkit methods`; auto: ClearPML.", "NAME", "--method", "-m"),
     ] = "auto",
     param: MethodParams = None,
     pred_probs: Annotated[
@@ -97,13 +93,11 @@ def clean(
             "PATH",
         ),
     ] = None,
-    every_row_has_a_label: Annotated[
-        str, choice("Whether at least one of each row's labels is true.", tuple(_ANSWERS))
-    ] = "auto",
+    every_row_has_a_label: Annotated[str, choice("Whether every row has a true label.", tuple(_ANSWERS))] = "auto",
     empty_rows: Annotated[
         str,
         choice(
-            "What rows without labels are: not labelled yet, or rows to which no label applies.",
+            "What rows without labels are: not labelled yet, or without a label that applies.",
             ("auto", "unlabelled", "negative"),
         ),
     ] = "auto",
@@ -140,7 +134,7 @@ def clean(
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
-    table = load(source, merge_labels=merge_labels, keep_table=True)
+    table = load(source, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
     with running(where) as place:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _N_LABELS_SHOWN = 12
 _WRITTEN = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
 
-OutputFile = Annotated[
-    Path, argument("The file to write; its ending selects the format (.npz keeps everything).", "OUT")
-]
+OutputFile = Annotated[Path, argument("The file to write; its ending is the format (.npz keeps everything).", "OUT")]
 
 
 def info(source: Source, common: Common) -> None:
@@ -150,11 +148,9 @@ def noise(
         choice("How fractions of a label in a row are rounded.", ("stochastic", "ceil", "round", "floor", "global")),
     ] = "stochastic",
     avg_candidates: Annotated[
-        int | None, option("Instead of --ratio: fill every row up to this number of candidates.", "N", min=1)
+        int | None, option("Instead of --ratio: fill every row up to N candidates.", "N", min=1)
     ] = None,
-    extra_labels: Annotated[
-        int | None, option("Instead of --ratio: this number of false labels per row.", "N", min=1)
-    ] = None,
+    extra_labels: Annotated[int | None, option("Instead of --ratio: N false labels per row.", "N", min=1)] = None,
     row_fraction: Annotated[
         float, option("With --extra-labels: on this share of the rows.", "SHARE", min=0.0, max=1.0)
     ] = 1.0,

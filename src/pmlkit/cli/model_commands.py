@@ -14,7 +14,6 @@ from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodName,
     MethodParams,
     ModelFile,
@@ -52,7 +51,6 @@ def fit(
     output: Annotated[Path, option("The model file (.skops).", "PATH", "--output", "-o", show_default=False)],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
-    merge_labels: MergeLabels = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -64,7 +62,7 @@ def fit(
     model = build_model(method, param)
     limit_jobs(jobs, model)
     check_output(output, *source.files, force=force)
-    table = load(source, merge_labels=merge_labels)
+    table = load(source)
     if isinstance(table, Table):
         table.check_labels()
         with Watch("turning columns into numbers"):
@@ -116,22 +114,20 @@ def predict(
     common: Common,
     where: Running,
     output: Annotated[
-        Path | None, option("The CSV file; without it, standard output.", "PATH", "--output", "-o", show_default=False)
+        Path | None, option("The CSV file; else standard output.", "PATH", "--output", "-o", show_default=False)
     ] = None,
     scores: Annotated[bool, flag("Write every label's score instead of the label sets.", "--scores")] = False,
     probabilities: Annotated[
         bool,
         flag(
-            "Use probabilities instead of scores (if the model has them, see `pmlkit info MODEL`).",
+            "Use probabilities as scores (if the model has them, see `pmlkit info`).",
             "--probabilities",
         ),
     ] = False,
-    top: Annotated[
-        int | None, option("Write the K best labels of each row with their scores, one per line.", "K", min=1)
-    ] = None,
+    top: Annotated[int | None, option("Write the K best labels of each row and their scores.", "K", min=1)] = None,
     threshold: Annotated[
         float | None,
-        option("Predict the labels whose score is at least this, instead of by the model's own threshold.", "SCORE"),
+        option("Predict the labels with at least this score, not those by the model's own rule.", "SCORE"),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,

@@ -95,8 +95,6 @@ Jobs = Annotated[int | None, option(_JOBS, "N", "--jobs", min=1, show_default=Fa
 _SETTLING = "Which of several answers about one label counts; a tied majority counts as unsure."
 Settling = Annotated[str, choice(_SETTLING, ("latest", "majority"))]
 MinRows = Annotated[int, option("Do not judge labels that are on fewer than N rows.", "N", min=1)]
-_MERGING = "Treat label names that differ only in case, spaces or hyphens as one."
-MergeLabels = Annotated[bool, flag(_MERGING, "--merge-labels")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force", rich_help_panel="Output")]
 
 FORMAT_NAMES = ("arff", "csv", "json", "jsonl", "libsvm", "mat", "npz", "parquet", "tsv")
@@ -139,8 +137,12 @@ class Source:
     ] = None
     id: Annotated[
         str | None,
-        _reading_option("The column that identifies the rows; by default one that is called id or similar.", "COLUMN"),
+        _reading_option("The column that names the rows; by default one called id or similar.", "COLUMN"),
     ] = None
+    merge_labels: Annotated[
+        bool,
+        _reading_option("Treat label names that differ only in case, spaces or hyphens as one.", "", "--merge-labels"),
+    ] = False
     option: Annotated[
         list[str] | None,
         _reading_option(
@@ -152,21 +154,17 @@ class Source:
         ),
     ] = None
     text: Annotated[list[str] | None, _feature_option("Columns of text; they become TF-IDF.", "NAMES")] = None
-    categories: Annotated[list[str] | None, _feature_option("Columns of categories; one 0/1 column each.", "NAMES")] = (
-        None
-    )
+    categories: Annotated[
+        list[str] | None, _feature_option("Columns of categories; each becomes columns of 0/1.", "NAMES")
+    ] = None
     numbers: Annotated[list[str] | None, _feature_option("Columns of numbers; they are scaled.", "NAMES")] = None
     images: Annotated[
         str | None,
-        _feature_option(
-            "The column of image file names, and the folder where they are; pixels become features.", "COLUMN=DIR"
-        ),
+        _feature_option("The column of image names and the folder of the files; pixels become features.", "COLUMN=DIR"),
     ] = None
     embeddings: Annotated[
         Path | None,
-        _feature_option(
-            "Your own features: .npy, .npz or Parquet, one row per row of the table, in the same order.", "PATH"
-        ),
+        _feature_option("Your own features (.npy, .npz, Parquet), one row per row of the table.", "PATH"),
     ] = None
     vectorizer: Annotated[
         list[str] | None,
@@ -226,16 +224,19 @@ class Source:
         --------
         >>> from pathlib import Path
         >>> from pmlkit.cli.options import Source
-        >>> Source(Path("my posts.csv"), labels=["tags"], sep=";", text=["body"]).retyped()
-        "'my posts.csv' --labels tags --sep ';' --text body"
+        >>> Source(Path("my posts.csv"), labels=["tags"], sep=";", merge_labels=True, text=["body"]).retyped()
+        "'my posts.csv' --labels tags --sep ';' --merge-labels --text body"
         """
         if str(self.file) == "-":
             return ""
         words = [str(self.file)]
         for field in dataclasses.fields(self)[1:]:
-            given = getattr(self, field.name)
+            given, typed = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if isinstance(given, bool):
+                words += [typed] if given else []
+                continue
             for value in given if isinstance(given, list) else [] if given is None else [given]:
-                words += [f"--{field.name}", str(value)]
+                words += [typed, str(value)]
         return shlex.join(words)
 
 
@@ -257,12 +258,12 @@ class Running:
 
     workers: Annotated[
         int | None,
-        _running_option("Work on blocks of rows in N processes (for methods that learn from blocks).", "N", min=1),
+        _running_option("Work on blocks of rows in N processes (methods that learn from blocks).", "N", min=1),
     ] = None
     memory: Annotated[
         str | None,
         _running_option(
-            "Memory of each worker, such as 2GB; without --workers, about how much is used for blocks of rows.", "SIZE"
+            "Memory of each worker, such as 2GB; without --workers, about what blocks of rows may take.", "SIZE"
         ),
     ] = None
     dask: Annotated[
@@ -383,7 +384,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
 
 
-def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) -> "Table":
+def open_table(source: Source, *, like: Any = None) -> "Table":
     """Open a table; features become numbers only when they are asked for."""
     with Watch("loading the libraries"):  # on a busy machine it takes seconds
         from pmlkit import data
@@ -396,14 +397,15 @@ def open_table(source: Source, *, like: Any = None, merge_labels: bool = False) 
         raise Misuse(f"For a table --option has no {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}.")
     with _reading(source.file):
         table = data.open_table(
-            source.file, format=source.format, like=like, merge_labels=merge_labels, **options, **source.features
-        )
+            source.file, format=source.format, like=like, merge_labels=source.merge_labels, **options,
+            **source.features,
+        )  # fmt: skip
         if like is None and isinstance(table, data.Table):
             table.Y  # noqa: B018  most mistakes are about labels: they come first
     return table
 
 
-def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False) -> "Table | PMLDataset":
+def load(source: Source, *, keep_table: bool = False) -> "Table | PMLDataset":
     """Read a file as a table if it has texts or categories, or if features are named; else as a data set of numbers.
 
     `keep_table`: open tables of numbers as tables, too, so that they can be written again.
@@ -415,7 +417,7 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
     path = source.file
     with _reading(path):
         if matching_files(path) is not None:
-            return open_table(source, merge_labels=merge_labels)
+            return open_table(source)
         found = source.format or find_format(path)
     if source.features and found not in TABLE_FORMATS:
         raise Misuse(
@@ -426,11 +428,11 @@ def load(source: Source, *, merge_labels: bool = False, keep_table: bool = False
     # ARFF files are mostly data sets, often sparse ones; some options only data sets have.
     is_numbers = found == "arff" or not options.keys() <= TABLE_OPTIONS
     if found not in TABLE_FORMATS or (is_numbers and not source.features and not keep_table):
-        if merge_labels:
+        if source.merge_labels:
             raise Misuse("--merge-labels is for tables, whose labels are words.")
         with _reading(path):
             return read(path, format=source.format, **options)
-    table = open_table(source, merge_labels=merge_labels)
+    table = open_table(source)
     with _reading(path):
         return table.to_dataset() if table.has_only_numbers and not source.features and not keep_table else table
 

@@ -67,7 +67,7 @@ def review(
     answers: Annotated[Path, option("The answers (SQLite); created or continued.", "PATH")] = Path("review.sqlite"),
     port: Annotated[int, option("Port to listen on; 0 is any free port.", "PORT", min=0, max=65535)] = 0,
     host: Annotated[
-        str, option("Address to listen on; others than the default admit other machines, unencrypted.", "ADDRESS")
+        str, option("Address to listen on; another one admits other machines, unencrypted.", "ADDRESS")
     ] = "127.0.0.1",
     no_browser: Annotated[bool, flag("Only print the address.", "--no-browser")] = False,
     min_rows: MinRows = 5,
@@ -220,9 +220,7 @@ def audit(
     common: Common,
     promise: Promise,
     answers: Annotated[Path, option("The answers (.csv); created or continued.", "PATH")] = Path("answers.csv"),
-    output: Annotated[
-        Path | None, option("At the end, write the table without the removable labels.", "PATH", "--output", "-o")
-    ] = None,
+    output: Annotated[Path | None, option("Write the cleaned table at the end.", "PATH", "--output", "-o")] = None,
     answer_error: Annotated[float, _promise_option("Assumed share of mistaken answers.", "SHARE")] = 0.0,
     who: Annotated[str | None, option("The name stored with the answers; by default the user name.", "NAME")] = None,
     settle: Settling = "latest",

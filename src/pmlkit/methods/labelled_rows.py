@@ -9,7 +9,8 @@ from scipy import sparse
 
 from pmlkit._arrays import row_hash
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.blocks import Engine, RowBlocks, State, take_rows
+from pmlkit.blocks import Engine, RowBlocks, State
+from pmlkit.blocks.engine import take_rows
 from pmlkit.numerics import content as by_content
 from pmlkit.numerics.scaling import Normalize, column_moments, merge_moments, scale_of_moments, scaled
 

@@ -233,7 +233,7 @@ class WordEvidence:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from pmlkit.cleaning.review.evidence import WordEvidence
+    >>> from pmlkit.cleaning.review.cards import WordEvidence
     >>> texts = ["a purring cat", "the cat sleeps", "my cat eats"] + ["the dog barks", "my dog eats", "dog days"]
     >>> evidence = WordEvidence(texts, sparse.csr_array([[1, 0]] * 3 + [[0, 1]] * 3))
     >>> evidence.marked("cat and dog", 0)
@@ -304,7 +304,7 @@ class FeatureEvidence:
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from pmlkit.cleaning.review.evidence import FeatureEvidence
+    >>> from pmlkit.cleaning.review.cards import FeatureEvidence
     >>> X, Y = np.array([[1.0, 5.0], [1.2, 4.0], [9.0, 5.0], [8.0, 4.0]]), sparse.csr_array([[1], [1], [0], [0]])
     >>> FeatureEvidence(X, Y, {"size": 0, "age": 1}).strongest(0, 0)
     [('size', '1', 'for'), ('age', '5', '')]

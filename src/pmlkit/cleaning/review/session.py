@@ -4,10 +4,11 @@ The audit decides what is asked and what may be promised. Every answer is first 
 an answer that was acknowledged is never lost; when the review is opened again, the audit is replayed from the store.
 """
 
+import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -85,14 +86,12 @@ class Review:
 
     def state(self, who: str, given: Given) -> dict[str, Any]:
         """Return what is known and promised so far."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             return {"state": self._state()}
 
     def card(self, who: str, given: Given) -> dict[str, Any]:
         """Return the question for a person: the one they want, the audit's next, or the first of a filter."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             if "row" in given:
                 cell = self.replay.position(*self._cell_of(given))
                 return self.questions.show(who, self.audit.question(int(cell or 0), "selection"))
@@ -114,8 +113,7 @@ class Review:
 
     def undo(self, who: str, given: Given) -> dict[str, Any]:
         """Take the person's last answer back, or their whole last selection; return its card."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             last = self.replay.latest(who, kinds=("bulk",) if given.get("bulk") else None)
         if not last:
             raise DataError("There is no answer of yours to take back.")
@@ -136,8 +134,7 @@ class Review:
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
         answer, client = _read_answer(given), _read_client(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             event = self.replay.standing.get(_read_whole(given, "seq"))
         if event is None:
             raise DataError("That answer was taken back already.")
@@ -156,8 +153,7 @@ class Review:
     def flag(self, who: str, given: Given) -> dict[str, Any]:
         """Flag a question for later, or remove its flag."""
         row, label = self._cell_of(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             flagged = (row, label) not in self.replay.flags
         event = Event(who, "flag" if flagged else "unflag", "flag", row, label, client=_read_client(given))
         return {"flagged": flagged, **self._append([event])}
@@ -165,8 +161,7 @@ class Review:
     def label_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return rows of one label, the least likely first."""
         offset, label = _read_whole(given, "offset", 0), self._label_of(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
             n_answered = int((self.audit.verdict[cells] > 0).sum())
             rows = self.questions.label_rows(cells[offset : offset + PAGE])
@@ -181,8 +176,7 @@ class Review:
         """
         rows, label, answer = given.get("rows"), self._label_of(given), _read_answer(given)
         if given.get("all"):
-            with self._lock:
-                self.replay.sync()
+            with self._synced():
                 cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
                 rows = self.result.rows[cells[self.audit.verdict[cells] == 0]][:_MAX_BULK].tolist()
         if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_BULK:
@@ -197,8 +191,7 @@ class Review:
     def missing_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return suggestions of labels to add, the most likely first."""
         offset = _read_whole(given, "offset", 0)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             judged, said = self.questions.judged, self.replay.added
             found, labels = judged.missing_cells(_N_MISSING)
             rows = []
@@ -223,8 +216,7 @@ class Review:
     def merge(self, who: str, given: Given) -> dict[str, Any]:
         """Store whether a label name shall be replaced by another; no answer takes the last one back."""
         label, into = self._label_of(given), self._label_of(given, "into")
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             merged = final_names(self.replay.merged | {label: into})
         if given.get("answer") == "right" and label not in merged:
             raise DataError(f"{into!r} is called {label!r} already: take that back first.")
@@ -239,8 +231,7 @@ class Review:
 
     def results(self, who: str, given: Given) -> dict[str, Any]:
         """Return what can be taken along, and what a person should look at."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             found = findings(self.replay, self._similar_names)
         return {"who": who, "downloads": self.outputs.offered(), **found}
 
@@ -248,8 +239,7 @@ class Review:
         """Refit the model with all answers in the background; the page stays usable."""
         if self._learning is None:
             raise DataError("These suspects were not computed here: there is nothing to refit.")
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             if not self.audit.n_answers:
                 raise DataError("There is no answer to learn from yet.")
             self._learning.start(self.audit.answers)
@@ -264,8 +254,7 @@ class Review:
 
     def download(self, what: str) -> tuple[bytes, str, str]:
         """Return a file: its bytes, name and media type."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             return self.outputs.make(what)
 
     @property
@@ -284,20 +273,25 @@ class Review:
 
     # What requests have in common
 
+    @contextlib.contextmanager
+    def _synced(self) -> Iterator[None]:
+        """Keep other threads out, and take in what is new in the store."""
+        with self._lock:
+            self.replay.sync()
+            yield
+
     def _append(self, events: Sequence[Event]) -> dict[str, Any]:
         """Store entries, take them in and return the state. Nobody else waits while the disk writes."""
         if events:
             self.store.append(events)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             self.replay.keep_certificate()
             return {"state": self._state(is_urgent=True)}
 
     def _replace(self, who: str, given: Given, event: Event) -> dict[str, Any]:
         """Store an answer in place of the earlier ones of its kind about the same; without an answer, none."""
         client, what = _read_client(given), (event.kind, event.row, event.label)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             before = [e.seq for e in self.replay.standing.values() if (e.kind, e.row, e.label) == what]
         events = [Event(who, "undo", event.kind, undoes=seq, client=client and f"{client}/{seq}") for seq in before]
         if given.get("answer") is not None:

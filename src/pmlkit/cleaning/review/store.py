@@ -363,7 +363,8 @@ class AnswerStore:
             self.close()
             raise DataError(
                 f"{str(self.path)!r} holds answers about other data: the table or its labels changed since, or it is "
-                "another table. Use the table that was reviewed, or another path for the answers."
+                "another table. Use the table that was reviewed, read by the same options, or another path for the "
+                "answers."
             )
 
     @contextlib.contextmanager

@@ -48,13 +48,9 @@ _BOOLEANS = ({"no": 0.0, "yes": 1.0}, {"false": 0.0, "true": 1.0})
 
 Kind = Literal["numeric", "nominal", "string", "date", "relational"]
 _KINDS: dict[str, Kind] = {
-    "numeric": "numeric",
-    "real": "numeric",
-    "integer": "numeric",
-    "string": "string",
-    "date": "date",
+    "numeric": "numeric", "real": "numeric", "integer": "numeric", "string": "string", "date": "date",
     "relational": "relational",
-}
+}  # fmt: skip
 _BATCH = 2048
 _PAIR = r"\d+\s+[^\s,'\"{}]+\s*"
 _PLAIN_SPARSE_ROW = re.compile(rf"\{{\s*(?:{_PAIR}(?:,\s*{_PAIR})*)?\}}", re.ASCII)
