@@ -47,6 +47,7 @@ suppress_warnings = ["myst.header"]
 autosummary_generate = True
 autosummary_imported_members = False
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False

@@ -96,8 +96,8 @@ class NLR(RidgeStarted):
     .. math::
 
         \begin{split}
-        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 + \beta \|XW_1 + XW_2 - 1\|^2 \\
-            & + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
+        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 \\
+            & + \beta \|XW_1 + XW_2 - 1\|^2 + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
         \end{split}
 
     over 0/1 noise N on the candidates.

@@ -153,8 +153,10 @@ class PMLLENFN(RidgeStarted):
 
     .. math::
 
-        \min_{W, U, V} \; \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2
-            + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \begin{split}
+        \min_{W, U, V} \; & \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2 \\
+            & + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \end{split}
 
     J weights each candidate by how many near rows have the label and how many far rows lack it, L is the Laplacian of
     the labels' co-occurrence in J, and s the sigmoid.

@@ -206,9 +206,11 @@ class DRAMA(BasePML):
 
     .. math::
 
-        \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{s.t.} \quad
-        \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i), \quad
-        \sum_{j \in S_i} \Lambda_{ij} \ge 1 .
+        \begin{split}
+        & \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{so that} \quad
+            \sum_{j \in S_i} \Lambda_{ij} \ge 1, \\
+        & \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i) .
+        \end{split}
 
     They are then regressed on the features: one support vector regression per label first, then
     `boosting_rounds` multi-output trees, each fitted to the residuals on the features *and* the

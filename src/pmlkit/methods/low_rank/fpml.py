@@ -130,8 +130,10 @@ class FPML(LinearMethod):
 
     .. math::
 
-        \min_{G, Q, F, W} \; \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2
-            + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \begin{split}
+        \min_{G, Q, F, W} \; & \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2 \\
+            & + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \end{split}
 
     Rows with similar features get similar factors G, hence similar reconstructed labels GQ: a candidate that
     similar rows do not share is reconstructed badly, and gets a low confidence.

@@ -219,8 +219,10 @@ class PMLLRS(LinearMethod):
 
     .. math::
 
-        \min_{W, U, V} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_*
-            + \lambda_v \|V\|_1 \quad \text{so that} \quad Y = U + V .
+        \begin{split}
+        \min_{W, U, V} \; & \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_* + \lambda_v \|V\|_1 \\
+            & \text{so that} \quad Y = U + V .
+        \end{split}
 
     U are the true labels, V the noise. A candidate counts as noise when the model's score for it lies more than
     `lam_v` below one. The problem is convex and is solved to a certified accuracy.

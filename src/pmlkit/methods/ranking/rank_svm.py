@@ -83,9 +83,11 @@ class RankSVM(LinearRanker):
 
     .. math::
 
-        \tfrac12 \sum_k \|w_k\|^2 + C \sum_i \frac{1}{|S_i|\,|\bar S_i|}
-            \sum_{k \in S_i,\, l \notin S_i} \max\bigl(0,\; 1 - f_k(x_i) + f_l(x_i)\bigr),
-        \qquad f_k(x) = w_k^\top x + b_k ,
+        \begin{split}
+        & \tfrac12 \sum_k \|w_k\|^2 + C \sum_i \frac{1}{|S_i|\,|\bar S_i|}
+            \sum_{k \in S_i,\, l \notin S_i} \max\bigl(0,\; 1 - f_k(x_i) + f_l(x_i)\bigr), \\
+        & f_k(x) = w_k^\top x + b_k ,
+        \end{split}
 
     over the candidates :math:`S_i` of each row and its other labels :math:`\bar S_i`, to a certified duality gap.
 
