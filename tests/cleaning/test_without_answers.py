@@ -19,9 +19,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
 from pmlkit.cleaning.calibration import false_probability, noise_rates, two_best
-from pmlkit.cleaning.estimates import _random_mistakes
+from pmlkit.cleaning.estimates import _random_mistakes, judge
 from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
-from pmlkit.cleaning.injected_null import _MAX_RELATED, CellFeatures, InjectedCells, _logistic, _relations
+from pmlkit.cleaning.injected_null import (
+    _MAX_RELATED,
+    CellFeatures,
+    InjectedCells,
+    InjectedNull,
+    RankMixture,
+    _logistic,
+    _relations,
+)
 from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.exceptions import PMLWarning
@@ -311,6 +319,18 @@ def test_doubts_of_random_mistakes_are_calibrated_by_injected_ones():
         assert np.isclose(doubt @ value / doubt.sum(), shift, atol=0.02)
         for part in np.array_split(np.argsort(value), 8):
             assert abs(doubt[part].mean() - is_false[part].mean()) < 0.03
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_there_may_be_as_many_mistakes_as_random_ones(calibrated):
+    rng = np.random.default_rng(0)
+    rank = np.where(rng.random(2000) < 0.05, rng.random(2000), 1.0)
+    ratio, ranks = 1.0 - rank, RankMixture(rank, 8000)
+    null = InjectedNull(ratio, ratio, np.zeros(2000), ranks, ranks, (0.5, 0.5, 0.0))
+    Y = sparse.csr_array(np.ones((400, 5)))
+    verdict = judge(np.full(2000, 1e-5), null, Y, calibrated=calibrated)
+    assert 0.03 < verdict.random_mistakes.high < 0.2
+    assert verdict.noise_rate.high >= verdict.random_mistakes.high
 
 
 def test_all_that_may_be_false_may_be_among_the_suspects_of_another_judge(with_probabilities):
