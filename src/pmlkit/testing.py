@@ -169,8 +169,8 @@ def check_sparse_equals_dense(estimator: Any) -> None:
     """Sparse X and Y give the same answer as dense ones."""
     X, Y = _problem()
     X = np.where(X > 0, X, 0.0)
-    sparse_X = sparse.csr_array(X)
-    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, sparse_X, sparse.csr_array(Y)), X, sparse_X)
+    rows = sparse.csr_array(X)
+    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, rows, sparse.csr_array(Y)), X, rows)
 
 
 def check_float32_close_to_float64(estimator: Any) -> None:
@@ -300,8 +300,7 @@ def check_label_names(estimator: Any) -> None:
 def check_bad_candidates(estimator: Any) -> None:
     """Values other than 0 and 1, and a wrong number of rows, are clear errors."""
     X, Y = _problem()
-    wrong = Y.copy()
-    wrong[0, 0] = 2
+    wrong = _with(Y, (0, 0), 2)
     assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, wrong)
     assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, np.where(Y > 0, 1, -1))
     assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, sparse.csr_array(wrong))

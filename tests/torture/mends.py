@@ -18,7 +18,7 @@ UNCHECKED = "(lambda *_: None)("
 # Per defect: its number, what went wrong, the file, what the mend says, what stood there instead, and the tests.
 MENDS = [
     (1, "fits that overlap in threads leave one BLAS thread", "src/pmlkit/methods/threads.py",
-     "if clear is not None:", "if False:", "tests/test_threads.py"),
+     "if clear is not None:", "if False:", "tests/methods/test_threads.py"),
     (3, "PARTICLE without end on unscaled features", "src/pmlkit/methods/particle/pairwise.py",
      "    if trained is None:\n", "    if trained is None:\n        raise RuntimeError\n    if False:\n",
      "tests/methods/particle"),

@@ -149,10 +149,11 @@ def means_csv(cells: pd.DataFrame) -> str:
         for m, name in enumerate(results.methods):
             n_done, n_failed = (counts[case.key, name, status] for status in ("done", "failed"))
             if n_done + n_failed:
-                numbers = [_shown(table[c, m]) for metric in METRICS for table in tables.get(metric.key, unknown)]
+                numbers = [table[c, m] for metric in METRICS for table in tables.get(metric.key, unknown)]
                 ratio = "" if math.isnan(case.ratio) else f"{case.ratio:g}"
                 words = [case.data, case.noise, ratio, name, params[name]]
-                rows.append([*map(guarded, words), n_done, n_failed, *numbers])
+                shown = ("" if math.isnan(value) else f"{value:.9f}" for value in numbers)
+                rows.append([*map(guarded, words), n_done, n_failed, *shown])
     return csv_text(head, rows)
 
 
@@ -161,10 +162,6 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([head, *rows])
     return text.getvalue()
-
-
-def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.9f}"
 
 
 _MAIN = "average_precision"

@@ -43,7 +43,7 @@ from pmlkit.cleaning.evidence import (
     well_predicted,
 )
 from pmlkit.cleaning.result import CleaningResult
-from pmlkit.methods import labels, make_classifier
+from pmlkit.methods import fitting, make_classifier
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.model_file import model_file_state
 from pmlkit.methods.progress import FitProgress
@@ -423,11 +423,11 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             labels are judged by comparing them with others.
         """
         self._validate_params()
-        given, form, names = labels.describe(y)
+        given, form, names = fitting.describe(y)
         _, target = validate_data(
             self, X, given, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
         )
-        Y, self.classes_ = labels.candidates(target, form)
+        Y, self.classes_ = fitting.candidates(target, form)
         self.result_ = None
         self.label_confidence_ = Y
         if Y.shape[1] > 1:

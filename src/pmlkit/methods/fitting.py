@@ -1,17 +1,28 @@
 """What a fit does besides the method's own `_fit`: checked data go in, fitted attributes come out."""
 
 import logging
+import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from pmlkit._arrays import LabelFormat, as_csr, is_table, moderate
-from pmlkit._typing import CSR, FloatArray, IntArray
+from pmlkit._arrays import (
+    LabelFormat,
+    as_csr,
+    column_names,
+    is_table,
+    label_format,
+    moderate,
+    names_per_row,
+    read_labels,
+)
+from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.blocks import State, as_row_blocks
-from pmlkit.methods import labels
 from pmlkit.methods.model_card import training_record
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.threads import one_blas_thread
@@ -81,14 +92,14 @@ def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> 
     table = X if y is None and is_table(X) else None
     if table is not None:
         X, y = getattr(table, "frame", table.X), table.Y
-    y, form, names = labels.describe(y)
+    y, form, names = describe(y)
     X, y = validate_data(
         model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
     )
     X = moderate(as_csr(X) if sparse.issparse(X) else X)
-    Y, classes = labels.candidates(y, form)
+    Y, classes = candidates(y, form)
     progress = Progress(model, model._n_tasks(Y), X, y)
-    labelled = labels.labelled_rows(Y)
+    labelled = labelled_rows(Y)
     used = np.ones_like(labelled) if model._uses_unlabelled else labelled
     Y_used = Y
     if not used.all():
@@ -96,7 +107,7 @@ def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> 
         X, Y_used = X[used], Y[used]
     model._paired = model._one_label_as_two and Y.shape[1] == 1
     if model._paired:
-        Y_used = labels.present_and_absent(Y_used)
+        Y_used = present_and_absent(Y_used)
     options: dict[str, Any] = {} if verified is None else {"verified": verified}
     if sample_weight is not None:
         weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
@@ -113,7 +124,7 @@ def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> 
     _keep(model, learned, classes, names or default if table is None else table.label_names, form, table)
     # Same pattern as Y: rows that were left out have no candidates.
     model.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
-    has_candidates = labels.labelled_rows(Y_used)
+    has_candidates = labelled_rows(Y_used)
     weight = options.get("sample_weight")
     if learned.rows is not None:
         confidence, scores = model.label_confidence_[labelled][learned.rows], learned.scores
@@ -190,3 +201,61 @@ def _confidence(Y: CSR, confidence: FloatArray) -> CSR:
 
 def _single_precision(scores: FloatArray) -> FloatArray:
     return scores.astype(np.float32)
+
+
+def describe(y: Any) -> tuple[Any, LabelFormat, list[str | int] | None]:
+    """Return what scikit-learn can validate (an indicator for names per row), the format, and the names if any."""
+    if names_per_row(y, "y") is None:
+        return y, label_format(y), column_names(y)
+    labels = read_labels(y, "y")
+    return labels.indicator, labels.format, labels.names
+
+
+def candidates(y: Any, form: LabelFormat) -> tuple[CSR, Any]:
+    """Return validated candidates as a CSR array of ones, and the classes.
+
+    `form`: the format in which they were given. Returns `classes`: the two classes of a 1-D `y`, otherwise the label
+    numbers.
+    """
+    if not sparse.issparse(y) and np.ndim(y) == 1:
+        return _one_label(y)
+    if not sparse.issparse(y) and y.dtype.kind == "f" and type_of_target(y).startswith("continuous"):
+        check_classification_targets(y)
+    indicator = read_labels(y, "y").indicator
+    if indicator.shape[1] == 1 and not form.has_names_per_row:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: it is read as a single label, 1 where "
+            "it is present and 0 where it is absent, and no row counts as unlabelled.",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+    return indicator.astype(np.float64).copy(), np.arange(indicator.shape[1])
+
+
+def _one_label(y: Any) -> tuple[CSR, Any]:
+    check_classification_targets(y)
+    classes = np.unique(y)
+    if len(classes) > 2:
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {type_of_target(y)}. "
+            "Give several labels as a list of label names per row, or as an indicator of 0/1."
+        )
+    if len(classes) < 2:
+        raise ValueError(f"y holds only one class ({classes[0]!r}): a single label needs rows with and without it.")
+    return sparse.csr_array((y == classes[1]).astype(np.float64)[:, None]), classes
+
+
+def present_and_absent(Y: CSR) -> CSR:
+    """Return a single label as two labels that exclude each other."""
+    present = Y.toarray()
+    return sparse.csr_array(np.hstack([present, 1.0 - present]))
+
+
+def labelled_rows(Y: CSR) -> BoolArray:
+    """Return which rows have a candidate; with one label, all have."""
+    if Y.shape[1] == 1:
+        return np.ones(Y.shape[0], dtype=bool)
+    labelled: BoolArray = np.diff(Y.indptr) > 0
+    if not labelled.any():
+        raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
+    return labelled
