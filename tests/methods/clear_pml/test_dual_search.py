@@ -5,8 +5,7 @@ from scipy import sparse
 from pmlkit import ClearPML
 from pmlkit.methods.clear_pml import ridge_choice
 from pmlkit.methods.clear_pml.block_ridge import RowSource, kernel_rows
-from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.dual_ridge import dual_of_values, dual_ridge, search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between, mean_distance_between
 from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS
@@ -35,17 +34,24 @@ def refitted(kernel, X, target, regularization):
     return answers
 
 
-def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(problem):
+@pytest.mark.parametrize("rows", [None, np.arange(0, 60, 3), np.arange(59)])
+def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(problem, rows):
     kernel, X, target = problem
-    _, error = search_in_dual(kernel(X), target)
-    errors = [((refitted(kernel, X, target, penalty) - target) ** 2).mean() for penalty in _REGULARIZATIONS]
-    assert error * target.var(axis=0).mean() == pytest.approx(min(errors), rel=1e-8)
+    penalty, error = search_in_dual(kernel(X), target, rows)
+    counted = slice(None) if rows is None else rows
+    refits = {each: refitted(kernel, X, target, each) - target for each in _REGULARIZATIONS}
+    errors = {each: (left_out[counted] ** 2).sum(axis=1) for each, left_out in refits.items()}
+    best = min(errors, key=lambda each: errors[each].mean())
+    variance = ((target - target.mean(axis=0))[counted] ** 2).sum(axis=1).mean()
+    assert error * variance == pytest.approx(errors[best].mean(), rel=1e-5)
+    excess = errors[penalty] - errors[best]
+    assert penalty >= best
+    assert excess.mean() <= excess.std() / np.sqrt(len(excess)) + 1e-9
 
 
 def test_the_regression_is_the_one_in_the_dual(problem):
     kernel, X, target = problem
-    found, _ = search_in_dual(kernel(X), target)
-    expected = dual_ridge(kernel, found.regularization)
+    found, expected = dual_of_values(kernel(X), 0.3), dual_ridge(kernel, 0.3)
     for ours, theirs in zip(found.fit(target), expected.fit(target), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
     np.testing.assert_allclose(

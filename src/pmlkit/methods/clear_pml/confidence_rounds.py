@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, BoolArray, FloatArray
 from pmlkit.blocks import Engine, State
@@ -23,6 +22,7 @@ from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shr
 from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration, log_likelihood
 from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates, likeliest_noise_model
+from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = [
     "COMPETITION",
@@ -210,8 +210,7 @@ class Rounds:
         """Return scores, candidates and confidences of the sample's rows that have candidates."""
         scores = evidence.probability
         if correlations is not None:
-            scores = correlations.adjust(as_log_odds(scores))
-            expit(scores, out=scores)
+            scores = expit(correlations.adjust(as_log_odds(scores)))
         table = _stacked(self.engine.reduce(passes.given_sample, self.cells, confidence, self.first, step=self.step))
         labelled = np.diff(table.indptr) > 0 if self.n_labels > 1 else np.ones(table.shape[0], dtype=bool)
         if not labelled.all():

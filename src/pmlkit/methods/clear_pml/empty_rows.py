@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from pmlkit._typing import BoolArray, Features
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.dual_ridge import dual_of_values, search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import (
     FeatureMoments,
     feature_moments,
@@ -69,7 +69,8 @@ def decide_by_sample(X: Features, target: BoolArray, moments: FeatureMoments) ->
     rows = fit_weighting(moments, weightings[-1]).transform(X)
     _, values = kernel_between(rows, linear=weightings[0] != "standard")
     column = target.astype(np.float64)[:, None]
-    ridge, _ = search_in_dual(values, column)
+    penalty, _ = search_in_dual(values, column)
+    ridge = dual_of_values(values, penalty)
     auc = float(roc_auc_score(target, ridge.loo_scores(column, ridge.fit(column))[:, 0]))
     error = float(np.sqrt((n_empty + n_other + 1) / (12.0 * n_empty * n_other)))
     negative = auc > max(_LEAST_AUC, 0.5 + _SURE * error)

@@ -142,7 +142,10 @@ def kernel_between(X: Features, *, linear: bool) -> tuple[LandmarkKernel, FloatA
 
 
 def _mean_distance(inner: FloatArray, squares: FloatArray) -> float:
-    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0))
+    distance = np.multiply(inner, -2.0)
+    distance += squares[:, None]
+    distance += squares
+    np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
     np.fill_diagonal(distance, 0.0)
     n_pairs = len(distance) * (len(distance) - 1)
     mean = float(distance.sum() / n_pairs) if n_pairs else 0.0

@@ -9,8 +9,7 @@ import numpy as np
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
-from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_of_values, dual_ridge, search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import (
     FeatureMoments,
     FeatureWeighting,
@@ -115,8 +114,8 @@ def choose_ridge(
             kernel = replace(kernel, landmarks=weighting.transform(rows.X.compute()))
             own = kernel(kernel.landmarks)
         (everything,) = table
-        dual, _ = search_in_dual(own, everything.toarray(), trial, start=start)
-        return RidgeChoice(weighting, kernel, dual, dual.regularization)
+        penalty, _ = search_in_dual(own, everything.toarray(), trial, start=start)
+        return RidgeChoice(weighting, kernel, dual_of_values(own, penalty), penalty)
     exact = exact and kernel.landmarks.shape[0] < n_used and not complete
     ridge, penalty = block_ridge(
         rows.engine,
@@ -145,14 +144,14 @@ def _choose_weighting(
     """Return the weighting with the smallest leave-one-out error of a few rows, and its penalty."""
     weightings = possible_weightings(moments)
     few = np.arange(0, len(targets), -(-len(targets) // _ROWS_TO_COMPARE))
-    trials: list[tuple[FeatureWeighting, Any, float]] = []
+    trials: list[tuple[FeatureWeighting, float, float]] = []
     for kind in weightings:
         weighting = fit_weighting(moments, kind)
         _, values = kernel_between(weighting.transform(trial_X[few]), linear=weightings[0] != "standard")
         trials.append((weighting, *search_in_dual(values, targets[few])))
     logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
-    weighting, ridge, _ = min(trials, key=lambda found: found[-1])
-    return weighting, ridge.regularization
+    weighting, penalty, _ = min(trials, key=lambda found: found[-1])
+    return weighting, penalty
 
 
 def _rows_of_trial(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
 
 from pmlkit._typing import FloatArray, IntArray
+from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = ["ScoreCalibration", "fit_calibration", "log_likelihood"]
 
@@ -76,10 +76,10 @@ def fit_calibration(scores: FloatArray, target: FloatArray, power: float = 1.0) 
     spread = np.sqrt(share * (1.0 - share))
     cells = _summarise(_to_power(scores, power), target, mean, spread)
     start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
-    _, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
+    intercepts, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
     frequent = target.sum(axis=0) >= _FREQUENT
     typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
-    intercept, slope = _maximum(cells, start[0], slopes, typical, _FIRM)
+    intercept, slope = _maximum(cells, intercepts, slopes, typical, _FIRM)
     return ScoreCalibration(mean, spread, intercept, slope, power)
 
 
