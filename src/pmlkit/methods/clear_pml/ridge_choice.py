@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -30,12 +30,13 @@ LANDMARKS = 1000
 """How many there are by default; they cannot hold what rows with more features than that say."""
 
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
-_ALL_ROWS = 8_000  # of wide text up to which all are landmarks; beyond, it is solved by columns:
+_ALL_ROWS = 2_500  # up to which all are landmarks: no slower than with 1,000 of them
+_ALL_ROWS_OF_TEXT = 8_000  # the same; beyond, wide text is solved by columns:
 _FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
 _CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
-_ROWS_IN_DOUBLE = 2_000
+_ROWS_IN_DOUBLE = 1_000  # solved with all of them as landmarks
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
@@ -60,9 +61,13 @@ class RidgeChoice:
 
 
 def solves_all_rows(survey: Survey, rows: RowBlocks, n_landmarks: int | Literal["auto"]) -> bool:
-    """Tell whether all rows of wide text are landmarks, solved in one place."""
-    few = rows.n_rows <= _ALL_ROWS and rows.n_labels <= MANY_LABELS
-    return few and _is_wide_text(survey.moments, n_landmarks)
+    """Tell whether more rows than usual are landmarks, all of them, solved in one place."""
+    if n_landmarks != "auto" or rows.n_labels > MANY_LABELS:
+        return False
+    if _is_wide_text(survey.moments, n_landmarks):
+        return rows.n_rows <= _ALL_ROWS_OF_TEXT
+    # Rows without candidates join the regression on landmarks, and not this one.
+    return LANDMARKS < rows.n_rows == sum(survey.n_used) <= _ALL_ROWS
 
 
 def choose_ridge(
@@ -117,6 +122,11 @@ def choose_ridge(
         penalty, _ = search_in_dual(own, everything.toarray(), trial, start=start)
         return RidgeChoice(weighting, kernel, dual_of_values(own, penalty), penalty)
     exact = exact and kernel.landmarks.shape[0] < n_used and not complete
+    if exact and not is_wide_text:
+        penalty, _ = search_in_dual(
+            own, rows.take_rows(table, chosen).toarray(), np.searchsorted(chosen, trial), start=start
+        )
+        return _with_all_rows(weighting, kernel, used, penalty)
     ridge, penalty = block_ridge(
         rows.engine,
         used,
@@ -133,9 +143,14 @@ def choose_ridge(
         solve=not exact,
     )
     if exact:
-        kernel = replace(kernel, landmarks=weighting.transform(used.compute()))
-        ridge = dual_ridge(kernel, penalty, dtype=np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64)
+        return _with_all_rows(weighting, kernel, used, penalty)
     return RidgeChoice(weighting, kernel, ridge, penalty)
+
+
+def _with_all_rows(weighting: FeatureWeighting, kernel: LandmarkKernel, used: State, penalty: float) -> RidgeChoice:
+    kernel = replace(kernel, landmarks=weighting.transform(used.compute()))
+    dtype = np.float32 if kernel.landmarks.shape[0] > _ROWS_IN_DOUBLE else np.float64
+    return RidgeChoice(weighting, kernel, dual_ridge(kernel, penalty, dtype=dtype), penalty)
 
 
 def _choose_weighting(
