@@ -143,8 +143,7 @@ def block_ridge(
     places: IntArray | None = None,
     trial: tuple[FloatArray, FloatArray] | None = None,
     start: float = 3.0,
-    solve: bool = True,
-) -> tuple[Any, float]:
+) -> tuple[BlockRidge, float]:
     """Compute the kernel moments, choose the penalty, and return the regression and its penalty.
 
     Parameters
@@ -167,8 +166,6 @@ def block_ridge(
         Rows whose leave-one-out errors decide on the penalty.
     start : float
         Where the search begins.
-    solve : bool, default=True
-        False returns None in place of the regression.
     """
     known = None if own is None or places is None else (places, own)
     own = kernel_between_landmarks(kernel, own)
@@ -196,8 +193,6 @@ def block_ridge(
         target_mean = total / n_rows
         some = (trial[0] - mean).T
         penalty, _ = search_penalty(factor_at, products, some, trial[1] - target_mean, n_rows, start=start)
-    if not solve:
-        return None, penalty
     factor = factor_at(penalty)
     if values is not None:
         in_place = isinstance(engine, LocalEngine) and engine.memory_budget is None

@@ -17,6 +17,7 @@ from pmlkit.methods.clear_pml.feature_weighting import (
     possible_weightings,
 )
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.loo_ridge import search_on_landmarks
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.survey import Survey, candidate_table, chosen_rows
@@ -121,12 +122,8 @@ def choose_ridge(
         (everything,) = table
         penalty, _ = search_in_dual(own, everything.toarray(), trial, start=start)
         return RidgeChoice(weighting, kernel, dual_of_values(own, penalty), penalty)
-    exact = exact and kernel.landmarks.shape[0] < n_used and not complete
-    if exact and not is_wide_text:
-        penalty, _ = search_in_dual(
-            own, rows.take_rows(table, chosen).toarray(), np.searchsorted(chosen, trial), start=start
-        )
-        return _with_all_rows(weighting, kernel, used, penalty)
+    if exact and not complete and kernel.landmarks.shape[0] < n_used and (is_wide_text or len(chosen) == most):
+        return _solve_with_all_rows(rows, used, cells, weighting, kernel, own, chosen=chosen, trial=trial, start=start)
     ridge, penalty = block_ridge(
         rows.engine,
         used,
@@ -140,16 +137,33 @@ def choose_ridge(
         places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
         trial=(_rows_of_trial(weighting, kernel, own, chosen, trial, trial_X), targets),
         start=start,
-        solve=not exact,
     )
-    if exact:
-        return _with_all_rows(weighting, kernel, used, penalty)
     return RidgeChoice(weighting, kernel, ridge, penalty)
 
 
-def _with_all_rows(weighting: FeatureWeighting, kernel: LandmarkKernel, used: State, penalty: float) -> RidgeChoice:
-    kernel = replace(kernel, landmarks=weighting.transform(used.compute()))
-    dtype = np.float32 if kernel.landmarks.shape[0] > _ROWS_IN_DOUBLE else np.float64
+def _solve_with_all_rows(
+    rows: RowBlocks,
+    used: State,
+    cells: State,
+    weighting: FeatureWeighting,
+    kernel: LandmarkKernel,
+    own: FloatArray,
+    *,
+    chosen: IntArray,
+    trial: IntArray,
+    start: float,
+) -> RidgeChoice:
+    """Choose the penalty with fewer landmarks (text) or fewer rows, and solve with all rows as landmarks."""
+    (of_rows,) = cells
+    table = of_rows.sparse_values(of_rows.candidate.astype(np.float64))
+    features = weighting.transform(used.compute())
+    if kernel.linear:
+        trial = np.searchsorted(np.flatnonzero(of_rows.used), trial)
+        penalty, _ = search_on_landmarks(kernel, own, features, table, trial, start=start)
+    else:
+        penalty, _ = search_in_dual(own, table[chosen].toarray(), np.searchsorted(chosen, trial), start=start)
+    dtype = np.float32 if features.shape[0] > _ROWS_IN_DOUBLE else np.float64
+    kernel = replace(kernel, landmarks=features)
     return RidgeChoice(weighting, kernel, dual_ridge(kernel, penalty, dtype=dtype), penalty)
 
 
