@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import linalg
+from scipy import linalg, sparse
 
 from pmlkit._typing import FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
@@ -20,6 +20,7 @@ from pmlkit.methods.clear_pml.loo_ridge import forward, walk_penalties
 __all__ = ["LEAST_REST", "DualRidge", "dual_of_values", "dual_ridge", "search_in_dual"]
 
 LEAST_REST = 1e-6  # of one minus the leverage
+_SMALL = 96
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,18 @@ def _factor(centred: FloatArray, penalty: float) -> FloatArray:
 
 
 def _inverse(factor: FloatArray) -> FloatArray:
-    invert = linalg.get_lapack_funcs("trtri", (factor,))
-    inverse, _ = invert(factor, lower=1)
-    return np.asarray(inverse)
+    """Return the inverse of a lower triangular matrix: by halves, as LAPACK is slow with the smallest ones."""
+    n_rows = len(factor)
+    if n_rows <= _SMALL:
+        invert = linalg.get_lapack_funcs("trtri", (factor,))
+        return np.asarray(invert(factor, lower=1)[0])
+    half = n_rows // 2
+    inverse = np.zeros((n_rows, n_rows), dtype=factor.dtype, order="F")
+    inverse[:half, :half], inverse[half:, half:] = _inverse(factor[:half, :half]), _inverse(factor[half:, half:])
+    product = linalg.get_blas_funcs("trmm", (factor,))
+    left = product(-1.0, inverse[:half, :half], np.asfortranarray(factor[half:, :half]), side=1, lower=1, overwrite_b=1)
+    inverse[half:, :half] = product(1.0, inverse[half:, half:], left, lower=1, overwrite_b=1)
+    return inverse
 
 
 def _rest(penalty: float, diagonal: FloatArray, n_rows: int) -> FloatArray:
@@ -189,8 +199,12 @@ def _lower_kernel(kernel: LandmarkKernel, dtype: DTypeLike) -> tuple[FloatArray,
     values = np.zeros((n_rows, n_rows), dtype=dtype, order="F")
     total = np.zeros(n_rows)
     for columns in row_blocks(n_rows, max(n_rows, n_features)):
-        below = rows[columns.start :]
-        block = LandmarkKernel(rows[columns], kernel.width, kernel.linear)(below)
+        # Of dense rows transposed, as the columns of `values` stand one after the other in memory.
+        some, below = rows[columns], rows[columns.start :]
+        if sparse.issparse(rows):
+            block = LandmarkKernel(some, kernel.width, kernel.linear)(below)
+        else:
+            block = LandmarkKernel(below, kernel.width, kernel.linear)(some).T
         values[columns.start :, columns] = block
         n_own = columns.stop - columns.start
         total[columns] += block.sum(axis=0, dtype=np.float64)
