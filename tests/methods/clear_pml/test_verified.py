@@ -68,7 +68,7 @@ def test_answers_find_labels_that_go_together():
     all_true = is_candidate.sum(axis=1) >= 3
     answered = is_candidate * np.where(all_true, 1, -1)[:, None]
     answers = read_verified(answered, chance.shape)
-    competition, _ = likeliest_noise_model(chance, is_candidate, answers, 0.2, competition=0.8, presence=np.inf)
+    competition, _ = likeliest_noise_model(chance, is_candidate, *answers, 0.2, competition=0.8, presence=np.inf)
     assert competition < 0.5
 
 

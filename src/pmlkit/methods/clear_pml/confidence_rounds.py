@@ -11,17 +11,17 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from pmlkit._typing import CSR, BoolArray, FloatArray
+from pmlkit._typing import CSR, FloatArray
 from pmlkit.blocks import Engine, State
 from pmlkit.methods.clear_pml import cell_passes as passes
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, candidate_values, sample_scores
-from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds, blended_target
+from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
 from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shrunk_count, true_probabilities
 from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration, log_likelihood
-from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates, likeliest_noise_model
+from pmlkit.methods.clear_pml.verified import fit_label_rates, likeliest_noise_model
 from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = [
@@ -30,8 +30,6 @@ __all__ = [
     "Evidence",
     "Final",
     "Rounds",
-    "as_log_odds",
-    "blended_target",
     "correlations_of",
     "rescaling_shift",
 ]
@@ -238,16 +236,13 @@ class Rounds:
             if every_row_has_a_label is False:
                 presence = min(presence, _PRESENCE_IF_IN_DOUBT)
             if n_answers:
-                chances, given, right, wrong = self._answered()
+                parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
+                answered = (np.concatenate([part[k] for part in parts]) for k in range(4))
                 competition, presence = likeliest_noise_model(
-                    chances, given, Answers(right, wrong), self.floor, competition=competition, presence=presence
+                    *answered, self.floor, competition=competition, presence=presence
                 )
         self.noise = NoiseModel(self.floor, presence, independent, competition)
         self.has_answers = n_answers > 0
-
-    def _answered(self) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
-        parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))  # type: ignore[return-value]
 
     def confidence(self, chance: State, competition: float, *, keep: bool = True) -> State:
         """Return the confidences at some probabilities of being true."""

@@ -16,16 +16,16 @@ from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.clear_pml import cell_passes as passes
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
+from pmlkit.methods.clear_pml.cell_passes import as_log_odds
 from pmlkit.methods.clear_pml.cells import Cells, cells_of_block
-from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_odds, correlations_of
+from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, correlations_of
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
 from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
-from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample
+from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample, fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.ridge_choice import LANDMARKS, choose_ridge, solves_all_rows
-from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
     Survey,
     chosen_rows,

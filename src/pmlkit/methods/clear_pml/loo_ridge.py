@@ -18,7 +18,6 @@ from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 __all__ = [
     "LARGEST_LEVERAGE",
     "forward",
-    "kernel_between_landmarks",
     "search_on_landmarks",
     "search_penalty",
     "walk_penalties",
@@ -26,14 +25,6 @@ __all__ = [
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 LARGEST_LEVERAGE = 1.0 - 1e-6
-
-
-def kernel_between_landmarks(kernel: LandmarkKernel, known: FloatArray | None = None) -> FloatArray:
-    """Return the kernel between the landmarks, safely positive definite."""
-    own = kernel(kernel.landmarks) if known is None else known.copy()
-    # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
-    own[np.diag_indices_from(own)] += 1e-9 * len(own)
-    return own
 
 
 def search_penalty(

@@ -134,8 +134,7 @@ def choose_ridge(
         n_labels=rows.n_labels,
         dtype=np.float32 if n_used * kernel.landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
         own=own,
-        places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
-        trial=(_rows_of_trial(weighting, kernel, own, chosen, trial, trial_X), targets),
+        trial=(kernel(weighting.transform(trial_X)), targets),
         start=start,
     )
     return RidgeChoice(weighting, kernel, ridge, penalty)
@@ -181,21 +180,6 @@ def _choose_weighting(
     logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
     weighting, penalty, _ = min(trials, key=lambda found: found[-1])
     return weighting, penalty
-
-
-def _rows_of_trial(
-    weighting: FeatureWeighting,
-    kernel: LandmarkKernel,
-    own: FloatArray,
-    chosen: IntArray,
-    trial: IntArray,
-    trial_X: Features,
-) -> FloatArray:
-    """Return the kernel between some rows and the landmarks; known where these are landmarks."""
-    place = np.searchsorted(chosen, trial)
-    if (place < len(chosen)).all() and (chosen[place] == trial).all():
-        return np.asarray(own[place])
-    return np.asarray(kernel(weighting.transform(trial_X)))
 
 
 def _is_wide_text(moments: FeatureMoments, n_landmarks: int | Literal["auto"]) -> bool:

@@ -10,7 +10,7 @@ from scipy.special import expit
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.posterior import candidate_confidence
 
-__all__ = ["Answers", "LabelRates", "fit_label_rates", "likeliest_noise_model", "read_verified"]
+__all__ = ["LabelRates", "fit_label_rates", "likeliest_noise_model", "read_verified"]
 
 _SHIFT_VARIANCE, _LABEL_VARIANCE = 4.0, 0.5  # of the log odds' corrections, for all labels and for each
 _NEEDED_GAIN = 2.0  # in log likelihood, to leave the default noise model
@@ -18,30 +18,8 @@ _THETAS = (0.05, 0.2, 0.5, 1.0, 2.0)
 _PRESENCES = (1.0, 3.0, 10.0, 30.0, 100.0, float("inf"))
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Cells that a reviewer has looked at.
-
-    Attributes
-    ----------
-    right, wrong : bool arrays of shape (n_samples, n_labels)
-    """
-
-    right: BoolArray
-    wrong: BoolArray
-
-    @property
-    def rows(self) -> BoolArray:
-        """Which rows have an answer."""
-        return np.asarray((self.right | self.wrong).any(axis=1))
-
-    def of_rows(self, rows: BoolArray) -> "Answers":
-        """Return the answers of some rows."""
-        return Answers(self.right[rows], self.wrong[rows])
-
-
-def read_verified(verified: Any, shape: tuple[int, int]) -> Answers:
-    """Return the answers in an array of +1 (right), -1 (wrong) and 0 (not reviewed).
+def read_verified(verified: Any, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
+    """Return which cells are right, and which wrong, by an array of +1, -1 and 0 (not reviewed).
 
     Parameters
     ----------
@@ -53,35 +31,41 @@ def read_verified(verified: Any, shape: tuple[int, int]) -> Answers:
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.clear_pml.verified import read_verified
-    >>> read_verified(np.array([[1, 0, -1]]), (1, 3)).wrong
-    array([[False, False,  True]])
+    >>> read_verified(np.array([[1, 0, -1]]), (1, 3))
+    (array([[ True, False, False]]), array([[False, False,  True]]))
     """
     values = np.asarray(verified.toarray() if sparse.issparse(verified) else verified)
     if values.shape != shape:
         raise ValueError(f"verified must have the shape of y, {shape}, got {values.shape}.")
     if not np.isin(values, (-1, 0, 1)).all():
         raise ValueError("verified must hold +1 (right), -1 (wrong) and 0 (not reviewed), got other values.")
-    return Answers(values > 0, values < 0)
+    return values > 0, values < 0
 
 
 def likeliest_noise_model(
-    chance: FloatArray, is_candidate: BoolArray, answers: Answers, floor: float, *, competition: float, presence: float
+    chance: FloatArray,
+    is_candidate: BoolArray,
+    right: BoolArray,
+    wrong: BoolArray,
+    floor: float,
+    *,
+    competition: float,
+    presence: float,
 ) -> tuple[float, float]:
     """Return the competition and the presence weight under which the answers are likeliest.
 
     Parameters
     ----------
     chance, is_candidate : arrays of shape (n_samples, n_labels)
-        Probabilities of being true, and the candidates as they were given.
-    answers : Answers
+        Probabilities of being true, and the candidates as they were given, of rows with answers.
+    right, wrong : bool arrays of shape (n_samples, n_labels)
+        The answers.
     floor : float
     competition, presence : float
         Defaults, kept unless the answers clearly speak for others.
     """
-    rows = answers.rows
-    chance, is_candidate, some = chance[rows], is_candidate[rows], answers.of_rows(rows)
-    asked = (some.right | some.wrong) & is_candidate
-    is_true = some.right[asked]
+    asked = (right | wrong) & is_candidate
+    is_true = right[asked]
 
     def fit(competition: float, presence: float) -> float:
         confidence = candidate_confidence(chance, is_candidate, floor, competition=competition, presence=presence)
