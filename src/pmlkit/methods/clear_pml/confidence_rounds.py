@@ -325,11 +325,9 @@ class Rounds:
         shift = rescaling_shift(self.engine, plain, n_true)
         asked = self.engine.reduce(passes.asked_cells, self.cells, plain, shift=shift)
         log_odds, label, is_true = (np.concatenate([part[k] for part in asked]) for k in range(3))
-        rates = fit_label_rates(log_odds, label, is_true, self.n_labels)
-        n_open = self.engine.reduce(
-            passes.open_total, self.cells, plain, shift=shift, rates=rates.shift + rates.per_label
-        )
-        return float(n_open), rates.per_label
+        of_all, per_label = fit_label_rates(log_odds, label, is_true, self.n_labels)
+        n_open = self.engine.reduce(passes.open_total, self.cells, plain, shift=shift, rates=of_all + per_label)
+        return float(n_open), per_label
 
     def _scaled(self, mode: Mode, values: State, n_true: float, *, keep: bool = True) -> State:
         if mode != "several":

@@ -1,6 +1,5 @@
 """What the answers of a reviewer say: about the cells themselves, the noise model and the labels' rates."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import expit
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.posterior import candidate_confidence
 
-__all__ = ["LabelRates", "fit_label_rates", "likeliest_noise_model", "read_verified"]
+__all__ = ["fit_label_rates", "likeliest_noise_model", "read_verified"]
 
 _SHIFT_VARIANCE, _LABEL_VARIANCE = 4.0, 0.5  # of the log odds' corrections, for all labels and for each
 _NEEDED_GAIN = 2.0  # in log likelihood, to leave the default noise model
@@ -70,7 +69,7 @@ def likeliest_noise_model(
     def fit(competition: float, presence: float) -> float:
         confidence = candidate_confidence(chance, is_candidate, floor, competition=competition, presence=presence)
         log_odds = _log_odds(confidence[asked])
-        shift = float(fit_label_rates(log_odds, np.zeros(len(log_odds), dtype=int), is_true, 1).shift)
+        shift, _ = fit_label_rates(log_odds, np.zeros(len(log_odds), dtype=int), is_true, 1)
         z = log_odds + shift
         return float(np.sum(np.where(is_true, z, 0.0) - np.logaddexp(0.0, z)) - shift**2 / (2.0 * _SHIFT_VARIANCE))
 
@@ -84,23 +83,9 @@ def likeliest_noise_model(
     return best
 
 
-@dataclass(frozen=True)
-class LabelRates:
-    """Corrections of confidences, in log odds.
-
-    Attributes
-    ----------
-    shift : float
-        Of all labels.
-    per_label : array of shape (n_labels,)
-        Of each label, added to the common one.
-    """
-
-    shift: float
-    per_label: FloatArray
-
-
-def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n_labels: int) -> LabelRates:
+def fit_label_rates(
+    log_odds: FloatArray, label: IntArray, is_true: BoolArray, n_labels: int
+) -> tuple[float, FloatArray]:
     """Fit how much more or less often candidates are right than their confidences say, by answered cells.
 
     The corrections have normal priors about zero (MAP by Newton's method). Which cells were asked may depend on their
@@ -114,12 +99,17 @@ def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n
     is_true : bool array of shape (n_answers,)
     n_labels : int
 
+    Returns
+    -------
+    shift, per_label : float, array of shape (n_labels,)
+        What is added to the log odds of all labels, and to those of each.
+
     Examples
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.clear_pml.verified import fit_label_rates
-    >>> rates = fit_label_rates(np.zeros(200), np.arange(200) % 2, np.arange(200) % 2 == 0, 2)
-    >>> bool(rates.per_label[0] > 1 > -1 > rates.per_label[1])
+    >>> _, per_label = fit_label_rates(np.zeros(200), np.arange(200) % 2, np.arange(200) % 2 == 0, 2)
+    >>> bool(per_label[0] > 1 > -1 > per_label[1])
     True
     """
     shift, per_label = 0.0, np.zeros(n_labels)
@@ -136,7 +126,7 @@ def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n
         shift, per_label = shift + float(np.clip(step, -2.0, 2.0)), per_label + np.clip(steps, -2.0, 2.0)
         if max(abs(step), float(np.abs(steps).max())) < 1e-6:
             break
-    return LabelRates(shift, per_label)
+    return shift, per_label
 
 
 def _log_odds(confidence: FloatArray) -> FloatArray:
