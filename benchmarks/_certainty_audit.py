@@ -33,8 +33,8 @@ from pmlkit.cleaning.audit import Audit
 from pmlkit.cleaning.audit import certificate as tests
 from pmlkit.cleaning.audit.answers import RIGHT, WRONG
 from pmlkit.cleaning.audit.certificate import SPENT, Attempt, Ledger, null_count, removable, settle
-from pmlkit.cleaning.audit.features import curve_design
-from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
+from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design
+from pmlkit.cleaning.estimates import log_odds
 
 Case = tuple[str, str, float | None]
 N_ANSWERS = (0, 20, 50, 200)

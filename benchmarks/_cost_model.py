@@ -12,8 +12,8 @@ from distributed import Client
 from scipy import optimize
 
 from pmlkit.blocks import RowBlocks
-from pmlkit.blocks.dask_engine import DaskEngine
-from pmlkit.blocks.packed import n_bytes
+from pmlkit.blocks.engine import n_bytes
+from pmlkit.blocks.executors import DaskEngine
 
 
 @dataclass

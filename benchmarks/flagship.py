@@ -42,7 +42,7 @@ from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel
 from pmlkit.methods.thresholds import fit_threshold
 from pmlkit.metrics import cleaning_auc, evaluate
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 
 SETS = (
     *("flags", "foodtruck", "emotions", "genbase", "cal500", "medical", "lost_pll", "scene", "yeast", "slashdot"),

@@ -57,7 +57,7 @@ def _line(param: Any) -> str:
     else:
         metavar = "" if param.is_flag or not param.metavar else f" {param.metavar}"
         words = ", ".join(f"`{word}`" for word in param.opts)
-        words += f" {metavar.strip()}" if metavar else ""
+        words += f" {_text(metavar.strip())}" if metavar else ""
     default = param.show_default if isinstance(param.show_default, str) else param.default
     shown = not (default is None or default is False or default in ((), [])) and param.show_default is not False
     return f"| {words} | {_text(param.help or '')} | {_text(default) if shown and not callable(default) else ''} |"

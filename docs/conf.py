@@ -15,6 +15,7 @@ import cli_reference
 import reproduction_page
 from docutils import nodes
 from latex2mathml.converter import convert
+from refresh_outputs import WRAP_AT
 
 import pmlkit
 from pmlkit.exceptions import PMLWarning
@@ -46,6 +47,7 @@ suppress_warnings = ["myst.header"]
 autosummary_generate = True
 autosummary_imported_members = False
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
@@ -129,8 +131,35 @@ def _wrap_sentences(app: Any, doctree: Any) -> None:
         is_sentence = "  " not in node.astext() or max(map(len, node.astext().splitlines())) > 100
         if node.get("language") in ("text", "none") and is_sentence:
             node["classes"].append("wraps")
-            text = re.sub(r"(?<=[^\n]{80})\n(?=\S)", " ", node.astext())  # lines that were wrapped in the source
+            text = _unwrapped(node.astext())
             node.rawsource, node.children = text, [nodes.Text(text)]
+
+
+def _unwrapped(text: str) -> str:
+    """Join lines that were wrapped in the source: those to which the next word was too long to be added."""
+    joined, last = "", ""
+    for line in text.splitlines():
+        was_wrapped = last and line and len(last) <= WRAP_AT < len(last) + 1 + len(line.split(" ", 1)[0])
+        joined += (" " if was_wrapped else "\n" if joined else "") + line
+        last = line
+    return joined
+
+
+def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let long names break after their parts, and options never at a hyphen."""
+    body = context.get("body", "")
+    body = re.sub(r'<span class="pre">(?=--\w)', '<span class="pre keep">', body)
+    body = re.sub(
+        r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',
+        lambda name: re.sub(r"([/_.=,(]+)(?=\w)", r"\1<wbr>", name[0]),
+        body,
+    )
+    context["body"] = re.sub(
+        r"<pre>.*?</pre>",
+        lambda code: re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r'<span class="keep">\1</span>', code[0]),
+        body,
+        flags=re.DOTALL,
+    )
 
 
 def _make_pages(app: Any) -> None:
@@ -147,3 +176,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("doctree-read", _wrap_sentences)
+    app.connect("html-page-context", _break_code)

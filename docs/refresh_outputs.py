@@ -21,6 +21,7 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NOT_RUN = ("pip", "git", "cd")
+WRAP_AT = 96
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -75,7 +76,7 @@ def _fitting(printed: str) -> Iterator[str]:
     """Yield the lines of an output; long sentences are wrapped, which the comparison does not mind."""
     for line in printed.strip("\n").splitlines():
         is_sentence = len(line) > 100 and "  " not in line.strip()
-        yield from textwrap.wrap(line, 96) if is_sentence else [line.rstrip()]
+        yield from textwrap.wrap(line, WRAP_AT) if is_sentence else [line.rstrip()]
 
 
 def end_of_demo(printed: str) -> str:

@@ -154,7 +154,7 @@ def _serve(number):
     import skops.io  # noqa: F401  reads most of what the commands need
 
     import pmlkit.cleaning.review  # noqa: F401
-    from pmlkit.cli import app, stopping  # noqa: F401
+    from pmlkit.cli import app  # noqa: F401
     from pmlkit.data import load_digit_strips  # noqa: F401
     from pmlkit.methods import all_methods
 

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmlkit._arrays import as_csr, generator, is_table, moderate, number_table, row_of_cells, without_cells
+from pmlkit._arrays import (
+    LabelFormat,
+    as_csr,
+    generator,
+    in_format,
+    is_table,
+    moderate,
+    number_table,
+    row_of_cells,
+    without_cells,
+)
 from pmlkit._files import check_target, replacing, together
-from pmlkit._labels import LabelFormat, in_format
-from pmlkit._threads import one_blas_thread
 from pmlkit._words import between, fact_table, printable
 from pmlkit.bench.cells import digest, find_source
 from pmlkit.bench.plan_entries import DataEntry
@@ -17,19 +25,19 @@ from pmlkit.bench.sandbox import Budget, Sandbox
 from pmlkit.bench.store import RunLocks
 from pmlkit.cleaning import clean
 from pmlkit.cli.bench_progress import _duration
+from pmlkit.cli.options import check_shares, key_values
 from pmlkit.cli.output import spell
-from pmlkit.cli.params import check_shares, key_values
 from pmlkit.data import PMLDataset, load_digit_strips
 from pmlkit.data.files.arff import write_arff
-from pmlkit.data.files.base import as_names, label_key, parse_numbers
+from pmlkit.data.files.base import allowed_bytes, as_names, format_by_name, label_key, matching_files, parse_numbers
 from pmlkit.data.files.delimited import write_tsv
 from pmlkit.data.files.labels import is_text
 from pmlkit.data.files.libsvm import write_libsvm
 from pmlkit.data.files.npz import write_npz
-from pmlkit.data.files.registry import allowed_bytes, format_by_name, matching_files
 from pmlkit.data.files.side_features import pixel_features
 from pmlkit.demo import ask_the_truth, contact_sheet, run_demo
 from pmlkit.exceptions import DataError
+from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.products import as_dense, cells_of_thin_product, transposed_product
 

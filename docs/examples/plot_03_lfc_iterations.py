@@ -54,7 +54,7 @@ for line, row in zip(axes, ROWS, strict=True):
         axis.set(ylim=(0, 1), yticks=[])
         axis.spines[["top", "right", "left"]].set_visible(False)
         if row == ROWS[0]:
-            axis.set_title(f"{n_iter} iterations" if n_iter else "start", fontsize=10)
+            axis.set_title("start" if n_iter == 0 else f"iteration {n_iter}", fontsize=10)
 figure.suptitle("dark blue: the picture shows it; orange: false candidate", fontsize=10)
 
 # %%

@@ -25,7 +25,7 @@ def main() -> None:
     rows = [np.flatnonzero((given.sum(axis=1) == n) & (doubted > 1)) for n in (4, 6, 8)]
     chosen = [candidates[np.argmax(decided[candidates])] for candidates in rows]
     figure, axes = plt.subplots(
-        len(chosen), 3, figsize=(9.6, 3.3), layout="constrained", width_ratios=[1.3, 1.2, 1.5], facecolor="white"
+        len(chosen), 3, figsize=(9.6, 3.7), layout="constrained", width_ratios=[1.05, 1.2, 1.75], facecolor="white"
     )
     figure.get_layout_engine().set(hspace=0.1)
     for line, row in zip(axes, chosen, strict=True):
@@ -35,20 +35,20 @@ def main() -> None:
             axis.spines[:].set_visible(axis is line[0])
             axis.spines[:].set_color("0.7")
         for axis in line[1:]:
-            axis.set(xlim=(-0.7, 7.7), ylim=(-0.62, 0.62))
+            axis.set(xlim=(-0.7, 7.7), ylim=(-0.7, 0.6))
         for place, k in enumerate(np.flatnonzero(given[row])):
             name, sure = strips.label_names[k], confidence[row, k]
-            chip = {"ha": "center", "va": "center", "fontsize": 15}
+            chip = {"ha": "center", "va": "center", "fontsize": 16}
             line[1].text(place, 0, name, color="0.15", bbox={"boxstyle": "round", "fc": "#eef1f5", "ec": "0.7"}, **chip)
             color = BLUE if sure > 0.5 else RED
             box = {"boxstyle": "round", "fc": "white", "ec": color, "lw": 1.8}
             line[2].text(place, 0.12, name, color=color, bbox=box, **chip)
             if color == RED:
                 line[2].plot([place - 0.24, place + 0.24], [-0.06, 0.3], color=RED, lw=1.8, zorder=5)
-            line[2].text(place, -0.5, f"{sure:.0%}", color=color, ha="center", va="center", fontsize=10)
+            line[2].text(place, -0.52, f"{sure:.0%}", color=color, ha="center", va="center", fontsize=12.5)
     titles = ("a row", "its labels, as given", "how likely each is true")
     for axis, title in zip(axes[0], titles, strict=True):
-        axis.set_title(title, fontsize=12, color="0.25", loc="left")
+        axis.set_title(title, fontsize=15, color="0.25", loc="left")
     target = Path(__file__).resolve().parent.parent / "images" / "idea.png"
     figure.savefig(target, dpi=130)
     truth = strips.truth.toarray()

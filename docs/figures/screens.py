@@ -59,7 +59,9 @@ def posts(browser) -> None:
         result.report(Path(folder, "report.html"), title="posts.csv")
         page = browser.new_page(viewport={"width": 1100, "height": 760}, device_scale_factor=1.5)
         page.goto(Path(folder, "report.html").as_uri())
-        page.screenshot(path=IMAGES / "clean-report.png")
+        chart = page.locator("svg").first.bounding_box()
+        clip = {"x": 0, "y": 0, "width": 1100, "height": chart["y"] + chart["height"] + 24}
+        page.screenshot(path=IMAGES / "clean-report.png", clip=clip, full_page=True)
     right = lambda row, label: label in truth[row]  # noqa: E731
     review(browser, result, IMAGES / "review-card.png", is_right=right, title="posts.csv", n_answers=60, pace=900)
 

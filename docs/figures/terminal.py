@@ -25,7 +25,7 @@ COMMANDS = (
     ("pmlkit fit posts.csv --labels tags --text body -o model.skops", 0),
     ("pmlkit predict model.skops posts.csv --top 1 | head -4", 0),
 )
-_TYPING, _READING = 0.045, 0.06  # seconds per letter and per line
+_TYPING, _READING = 0.02, 0.03  # seconds per letter and per line
 
 
 def outputs() -> list[tuple[str, list[str]]]:
@@ -56,21 +56,21 @@ def recording() -> str:
             console.print(part)
             times.append(now)
             now += _TYPING * len(part)
-        now += 0.5
+        now += 0.3
         for line in lines:
             console.print(Text.from_ansi(line), no_wrap=True, overflow="crop")
             times.append(now)
             now += _READING
         console.print()
         times.append(now)
-        now += 1.2
+        now += 0.6
     picture = console.export_svg(title="pmlkit", unique_id="pmlkit", font_aspect_ratio=0.61)
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # fonts of another host
     picture = re.sub(
         r"font-family: Fira Code, monospace", "font-family: ui-monospace, Menlo, Consolas, monospace", picture
     )
     # Each line appears when its time has come.
-    rule = "@keyframes show { from { opacity: 0.18 } to { opacity: 1 } } .t { animation: show 0.01s both }"
+    rule = "@keyframes show { from { opacity: 0.45 } to { opacity: 1 } } .t { animation: show 0.01s both }"
     rule += " @media (prefers-reduced-motion: reduce) { .t { animation: none } }"
     picture = picture.replace("<style>", f"<style>{rule}", 1)
 

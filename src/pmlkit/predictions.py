@@ -12,8 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 from scipy import sparse
 
+from pmlkit._arrays import as_indicator
 from pmlkit._files import check_target, replacing
-from pmlkit._labels import as_indicator
 from pmlkit._typing import CSR, FloatArray
 from pmlkit._words import guarded, listing
 from pmlkit.blocks import Executor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_raises_regex
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
@@ -144,39 +144,33 @@ def check_confidences_on_candidates(estimator: Any) -> None:
 def check_inputs_untouched(estimator: Any) -> None:
     """Neither fit nor predict changes its inputs."""
     X, Y = _problem()
-    X_sparse, Y_sparse = sparse.csr_array(X), sparse.csr_array(Y)
-    copies = X.copy(), Y.copy()
-    for features, candidates in ((X, Y), (X_sparse, Y_sparse)):
-        model = _fitted(estimator, features, candidates)
-        model.predict(features)
-    assert_array_equal(X, copies[0], err_msg="X was changed")
-    assert_array_equal(Y, copies[1], err_msg="Y was changed")
-    assert_array_equal(X_sparse.toarray(), copies[0], err_msg="sparse X was changed")
-    assert_array_equal(Y_sparse.toarray(), copies[1], err_msg="sparse Y was changed")
+    for kind in (np.array, sparse.csr_array):
+        features, candidates = kind(X), kind(Y)
+        _fitted(estimator, features, candidates).predict(features)
+        assert_array_equal(sparse.csr_array(features).toarray(), X, err_msg=f"X was changed ({kind.__name__})")
+        assert_array_equal(sparse.csr_array(candidates).toarray(), Y, err_msg=f"Y was changed ({kind.__name__})")
 
 
 def check_permuting_rows(estimator: Any) -> None:
     """Permuting the rows permutes the confidences and leaves the scores."""
     X, Y = _problem()
     order = generator(1).permutation(len(X))
-    back = np.argsort(order)
-    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, X[order], Y[order]), X, rows=back)
+    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, X[order], Y[order]), X, rows=np.argsort(order))
 
 
 def check_permuting_labels(estimator: Any) -> None:
     """Permuting the labels permutes the answer."""
     X, Y = _problem()
     order = generator(2).permutation(Y.shape[1])
-    back = np.argsort(order)
-    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, X, Y[:, order]), X, labels=back)
+    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, X, Y[:, order]), X, labels=np.argsort(order))
 
 
 def check_sparse_equals_dense(estimator: Any) -> None:
     """Sparse X and Y give the same answer as dense ones."""
     X, Y = _problem()
     X = np.where(X > 0, X, 0.0)
-    sparse_X = sparse.csr_array(X)
-    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, sparse_X, sparse.csr_array(Y)), X, sparse_X)
+    rows = sparse.csr_array(X)
+    _assert_same(_fitted(estimator, X, Y), _fitted(estimator, rows, sparse.csr_array(Y)), X, rows)
 
 
 def check_float32_close_to_float64(estimator: Any) -> None:
@@ -225,7 +219,7 @@ def check_out_of_fold_scores(estimator: Any) -> None:
 def check_no_candidates_at_all(estimator: Any) -> None:
     """No candidate anywhere is a clear error."""
     X, Y = _problem()
-    _assert_raises(lambda: _fitted(estimator, X, np.zeros_like(Y)), "no candidate")
+    assert_raises_regex(ValueError, "no candidate", _fitted, estimator, X, np.zeros_like(Y))
 
 
 def check_container_kinds(estimator: Any) -> None:
@@ -306,12 +300,11 @@ def check_label_names(estimator: Any) -> None:
 def check_bad_candidates(estimator: Any) -> None:
     """Values other than 0 and 1, and a wrong number of rows, are clear errors."""
     X, Y = _problem()
-    wrong = Y.copy()
-    wrong[0, 0] = 2
-    _assert_raises(lambda: _fitted(estimator, X, wrong), "0/1")
-    _assert_raises(lambda: _fitted(estimator, X, np.where(Y > 0, 1, -1)), "0/1")
-    _assert_raises(lambda: _fitted(estimator, X, sparse.csr_array(wrong)), "0/1")
-    _assert_raises(lambda: _fitted(estimator, X, Y[:-1]), "inconsistent number")
+    wrong = _with(Y, (0, 0), 2)
+    assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, wrong)
+    assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, np.where(Y > 0, 1, -1))
+    assert_raises_regex(ValueError, "0/1", _fitted, estimator, X, sparse.csr_array(wrong))
+    assert_raises_regex(ValueError, "inconsistent number", _fitted, estimator, X, Y[:-1])
 
 
 def _with(Y: IntArray, where: Any, value: Any) -> IntArray:
@@ -406,12 +399,3 @@ def check_some_labels_are_predicted(estimator: Any) -> None:
     X, Y = _problem()
     share = _fitted(estimator, X, Y).predict(X).mean()
     assert 0 < share < 1, f"a share of {share} of all cells is predicted"
-
-
-def _assert_raises(action: Callable[[], Any], words: str) -> None:
-    try:
-        action()
-    except ValueError as error:
-        assert words in str(error), f"expected an error that says '{words}', got: {error}"  # noqa: PT017
-    else:
-        raise AssertionError(f"expected an error that says '{words}'")

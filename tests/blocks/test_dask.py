@@ -11,7 +11,7 @@ from scipy import sparse
 from dask_workers import two_workers
 from pmlkit import ClearPML, clean
 from pmlkit.blocks import RowBlocks, executor
-from pmlkit.blocks.dask_engine import ClusterError, _Task
+from pmlkit.blocks.executors import ClusterError, _Task
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit.blocks import LocalEngine, add
-from pmlkit.blocks.packed import Journal, read_packed, write_packed
+from pmlkit.blocks.engine import Journal, read_packed, write_packed
 from pmlkit.exceptions import DataError
 
 

@@ -61,7 +61,7 @@ def test_few_labels_at_a_time_and_sparse_rows(monkeypatch):
 
 def test_more_rows_than_are_ranked_and_than_decide(monkeypatch):
     """Folds by each row's own hash, the choice of C and the threshold by a sample: in memory and in blocks alike."""
-    monkeypatch.setattr("pmlkit.numerics.folds.RANKED_ROWS", 100)
+    monkeypatch.setattr("pmlkit.numerics.content.RANKED_ROWS", 100)
     monkeypatch.setattr("pmlkit.methods.logistic._CHOICE_ROWS", 90)
     monkeypatch.setattr("pmlkit.methods.block_logistic._RULE_ROWS", 50)
     whole = CandidateLogistic().fit(X, Y)

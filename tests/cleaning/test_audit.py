@@ -9,8 +9,7 @@ import pytest
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit import Audit
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, WRONG
-from pmlkit.cleaning.audit.estimates import _interval
-from pmlkit.cleaning.audit.sampling import audit_order, difference_estimate, inclusion
+from pmlkit.cleaning.audit.estimates import _interval, audit_order, difference_estimate, inclusion
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 
@@ -389,7 +388,7 @@ def test_intervals_in_the_middle_and_at_the_end_are_the_usual_ones():
 def test_few_false_certificates_in_whole_audits_on_the_edge(monkeypatch):
     """All candidates look wrong for sure and just too few are: everything is put to the test, and little may pass."""
     from pmlkit.cleaning.audit import certificate as tests
-    from pmlkit.cleaning.audit.learning import LearningOrder
+    from pmlkit.cleaning.audit.noise_model import LearningOrder
 
     def sure(self, verdict, rng, answer_error=0.0):
         self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, 0.99))

@@ -5,7 +5,7 @@ import pytest
 
 from pmlkit import clean
 from pmlkit.blocks import RowBlocks
-from pmlkit.cleaning import blocks
+from pmlkit.cleaning import evidence
 from pmlkit.data import load_digit_strips
 
 STRIPS = load_digit_strips(60)
@@ -26,6 +26,6 @@ def test_other_judges_are_refused(options, sentence):
 def test_candidates_are_needed_and_too_many_cells_are_told(monkeypatch):
     with pytest.raises(ValueError, match="Y must be given"):
         clean(RowBlocks(STRIPS.X))
-    monkeypatch.setattr(blocks, "MOST_CELLS", 100)
+    monkeypatch.setattr(evidence, "MOST_CELLS", 100)
     with pytest.raises(ValueError, match="up to 100 cells, got 60 rows x 10 labels"):
         clean(RowBlocks(STRIPS.X, STRIPS.Y))

@@ -7,13 +7,13 @@ from scipy.stats import binom
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 from pmlkit.cleaning.audit.certificate import (
     Attempt,
+    Certificate,
     log_wealth,
     null_count,
     propose,
     removable,
     settle,
 )
-from pmlkit.cleaning.audit.promise import Certificate
 
 
 def most_allowed(n_runs: int, rate: float = 0.05) -> int:

@@ -17,8 +17,7 @@ from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
 from pmlkit.cleaning import LabelCleaner, calibration, clean
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit, predicts_labels
-from pmlkit.cleaning.neighbors import most_similar, twins_that_differ
-from pmlkit.cleaning.reasons import companions
+from pmlkit.cleaning.reasons import companions, most_similar, twins_that_differ
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.metrics import cleaning_auc, precision_at
 
@@ -132,7 +131,7 @@ def test_labels_on_few_rows_are_judged_but_keep_theirs(messy_result, monkeypatch
     rarest = int(count.argmin())
     gone = messy_result.removable(precision=0.8, keep_at_least_one=False)
     assert (gone & (messy_result.Y.indices == rarest)).any()
-    monkeypatch.setattr("pmlkit.cleaning.judged_labels.ENOUGH_ROWS", int(count.min()) + 1)
+    monkeypatch.setattr("pmlkit.cleaning.result.ENOUGH_ROWS", int(count.min()) + 1)
     found = replace(messy_result)
     assert found.kept_labels.tolist() == [rarest]
     removed = found.removable(precision=0.8, keep_at_least_one=False)
@@ -333,8 +332,8 @@ def test_most_similar_equals_brute_force():
 
 
 def test_equally_similar_rows_come_by_their_number(monkeypatch):
-    monkeypatch.setattr("pmlkit.cleaning.neighbors._BLOCK_ROWS", 7)
-    monkeypatch.setattr("pmlkit.cleaning.neighbors._ASKING_ROWS", 2)
+    monkeypatch.setattr("pmlkit.cleaning.reasons._COMPARED_ROWS", 7)
+    monkeypatch.setattr("pmlkit.cleaning.reasons._ASKING_ROWS", 2)
     X = np.eye(4)[np.arange(30) % 4]
     X[:, 3] *= -1  # two rows of the last kind are alike, too
     X[8] = [1.0, 1.0, 0.0, 0.0]
@@ -402,3 +401,24 @@ def test_label_cleaner_checks_its_parameters(strips):
         LabelCleaner(precision=1.5).fit(strips.X, strips.Y)
     assert hasattr(LabelCleaner(CandidateLogistic()), "predict_proba")
     assert not hasattr(LabelCleaner(PMLLFC()), "predict_proba")
+
+
+@pytest.mark.parametrize(("method", "n_fits"), [("ClearPML", 1), ("CandidateLogistic", 1), (PMLLFC(max_iter=4), 3)])
+def test_progress_is_told_step_by_step(method, n_fits):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    strips, told = load_digit_strips(100), []
+    clean(strips.X, strips.Y, method=method, n_folds=3, on_progress=lambda done, total: told.append((done, total)))
+    begun = [place for place, (done, _) in enumerate(told) if done == 0]
+    assert len(begun) == n_fits
+    done, totals = zip(*told[begun[-1] :], strict=True)
+    assert done == tuple(range(len(done)))  # fits may converge before their last step
+    assert len(set(totals)) == 1
+    assert done[-1] <= totals[0] if totals[0] else done[-1] == 2
+    assert n_fits > 1 or done[-1] == totals[0]
+
+
+def test_progress_without_a_fit_is_that_of_the_comparisons():
+    strips, told = load_digit_strips(100), []
+    probabilities = np.clip(0.7 * strips.truth.toarray() + 0.1, 0, 1)
+    clean(Y=strips.Y, pred_probs=probabilities, on_progress=lambda *step: told.append(step))
+    assert told == [(1, None), (2, None)]

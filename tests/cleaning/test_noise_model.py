@@ -8,8 +8,16 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from pmlkit.cleaning import clean
-from pmlkit.cleaning.audit.features import _best_other, _mean_lift, _rank_within, _votes, curve_design, order_design
-from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
+from pmlkit.cleaning.audit.noise_model import (
+    Design,
+    _mean_lift,
+    _rank_within,
+    _votes,
+    curve_design,
+    fit_noise_model,
+    order_design,
+)
+from pmlkit.cleaning.calibration import best_other
 from pmlkit.data import load_digit_strips, make_pml
 
 
@@ -101,14 +109,14 @@ def test_terms_equal_loops():
     score = rng.normal(size=Y.nnz)
     dense = Y.toarray()
     count = dense.sum(axis=0).astype(int)
-    best, rank, lift = _best_other(score, Y, rows), _rank_within(score, Y.indices, count), _mean_lift(Y, rows, count)
+    best, rank, lift = best_other(score, Y), _rank_within(score, Y.indices, count), _mean_lift(Y, rows, count)
     X = rng.normal(size=(40, 5))
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     votes = _votes(unit, Y, rows)
     for cell in range(Y.nnz):
         row, label = rows[cell], Y.indices[cell]
         mine = [c for c in range(Y.nnz) if rows[c] == row and c != cell]
-        assert best[cell] == max((score[c] for c in mine), default=score[cell])
+        assert best[cell] == max((score[c] for c in mine), default=-np.inf)
         same = score[Y.indices == label]
         assert rank[cell] == pytest.approx(((same < score[cell]).sum() + 0.5) / len(same))
         others = np.delete(dense, row, axis=0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from pmlkit.cleaning import clean
-from pmlkit.cleaning.rank_mixture import RankMixture, SafeDepths, right_share
+from pmlkit.cleaning.injected_null import RankMixture, SafeDepths, right_share
 from pmlkit.data import make_pml
 
 

@@ -14,10 +14,9 @@ from sklearn.metrics import roc_auc_score
 
 from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
-from pmlkit.cleaning.calibration import false_probability, noise_rates
-from pmlkit.cleaning.cell_features import _MAX_RELATED, CellFeatures, _relations, _two_best
+from pmlkit.cleaning.calibration import false_probability, noise_rates, two_best
 from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
-from pmlkit.cleaning.injected_null import InjectedCells, _logistic
+from pmlkit.cleaning.injected_null import _MAX_RELATED, CellFeatures, InjectedCells, _logistic, _relations
 from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.exceptions import PMLWarning
@@ -139,7 +138,7 @@ def test_drawn_cells_are_non_candidates_of_labelled_rows():
 def test_two_best_by_sorting():
     scores, Y = random_cells()
     indicator = sparse.csr_array(Y)
-    label, best, second = _two_best(scores[np.nonzero(Y)], indicator)
+    label, best, second = two_best(scores[np.nonzero(Y)], indicator)
     for i in range(len(Y)):
         ranked = [*sorted(scores[i, Y[i] > 0], reverse=True), -np.inf, -np.inf]
         assert (best[i], second[i]) == (ranked[0], ranked[1])

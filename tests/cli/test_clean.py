@@ -151,6 +151,11 @@ def test_near_equal_and_rare_labels_are_said(run, posts_csv, tmp_path):
     merged = run("clean", *options(posts_csv), "--merge-labels", "-o", tmp_path / "m.csv")
     assert merged.exit_code == 0, merged.output
     assert not any("Cook" in tags for tags in read_tags(tmp_path / "m.csv"))
+    facts = json.loads(run("clean", *options(posts_csv), "--merge-labels", "--dry-run", "--json").stdout)
+    assert " --merge-labels " in facts["advice"]  # the command that asks about the same labels
+    counted = run("info", *options(posts_csv), "--merge-labels")
+    assert counted.exit_code == 0
+    assert "Cook" not in counted.output.split("Labels\n")[1]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from pmlkit.cli.params import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
+from pmlkit.cli.options import COLUMN_OPTIONS, FORMAT_NAMES, LITERAL_OPTIONS, Source
 from pmlkit.data import read
-from pmlkit.data.files.registry import FORMATS
+from pmlkit.data.files.base import FORMATS
 
 
 @pytest.fixture
@@ -33,6 +33,12 @@ def test_info_shows_only_the_most_frequent_of_many_labels(run, tmp_path):
     assert "The 12 most frequent of 30 labels" in result.stdout
     assert "tag_11" in result.stdout
     assert "tag_12" not in result.stdout
+
+
+def test_labels_of_a_table_of_numbers_are_read_once(run, tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text("length,tags\n" + '120,"spam,ad"\n80,ad\n45,"ad,spam"\n')
+    assert run("info", path, "--labels", "tags").stderr.count("labels are split there") == 1
 
 
 def test_reading_options_reach_the_reader(run, posts):

@@ -8,7 +8,7 @@ import pytest
 
 import forked
 from pmlkit._words import did_you_mean
-from pmlkit.cli.params import expand, literal
+from pmlkit.cli.options import expand, literal
 from pmlkit.data import write
 
 

@@ -7,7 +7,7 @@ import threadpoolctl
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from pmlkit.cli.steps import find_method
+from pmlkit.cli.options import find_method
 from pmlkit.data import PMLDataset, write
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import MLkNN

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from pmlkit.cli import clean_command
 from pmlkit.cli import output as progress
-from pmlkit.cli import steps
 from pmlkit.cli.output import Watch, seconds_left
 from pmlkit.data import load_digit_strips
 from pmlkit.methods import PMLLFC, make_classifier
@@ -84,10 +84,10 @@ def test_judging_labels_is_done_when_the_comparisons_are(monkeypatch):
             super().advance(n_steps)
             done.append(self._bar.tasks[0].percentage)
 
-    monkeypatch.setattr(steps, "Watch", Recorded)
+    monkeypatch.setattr(clean_command, "Watch", Recorded)
     strips = load_digit_strips(120)
     model = make_classifier("auto")
-    steps.find_suspects(strips, model, 5)
+    clean_command.find_suspects(strips, model, 5)
     if not hasattr(model, "set_callbacks"):
         pytest.skip("scikit-learn before 1.9 has no callbacks")
     assert done == sorted(done)

@@ -10,8 +10,8 @@ import pytest
 
 from pmlkit.data import read, write
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files import registry
-from pmlkit.data.files.registry import FORMATS
+from pmlkit.data.files import base as registry
+from pmlkit.data.files.base import FORMATS
 from pmlkit.exceptions import DataError
 from refused import refused
 

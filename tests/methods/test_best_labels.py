@@ -7,7 +7,7 @@ from scipy import sparse
 from pmlkit import ClearPML
 from pmlkit.data import make_pml
 from pmlkit.methods import base
-from pmlkit.methods.in_blocks import best_labels
+from pmlkit.methods.base import best_labels
 
 
 @pytest.mark.parametrize("k", [1, 3, 40])

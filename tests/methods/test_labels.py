@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from pmlkit import CandidateLogistic, MLkNN
-from pmlkit._labels import read_labels
+from pmlkit._arrays import read_labels
 from pmlkit.exceptions import DataError
 from pmlkit.persistence import dumps, loads
 

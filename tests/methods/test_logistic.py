@@ -13,7 +13,7 @@ from pmlkit import CandidateLogistic
 from pmlkit.data import load_digit_strips
 from pmlkit.methods import logistic
 from pmlkit.methods.logistic import choose_regression
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 
 
 def test_equals_one_scikit_learn_model_per_label(oracle):

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from pmlkit import ClearPML
 from pmlkit.data import load_digit_strips
-from pmlkit.methods import all_methods, calibration
-from pmlkit.methods.calibration import fit_curve
+from pmlkit.methods import all_methods, thresholds
+from pmlkit.methods.thresholds import fit_curve
 
 HAVE = ["ClearPML", "CandidateClassifier", "CandidateLogistic", "MLkNN", "ParticleMAP", "CleanlabFilter"]
 N_TRAIN = 800
@@ -94,7 +94,7 @@ def test_two_classes_as_in_scikit_learn(strips, fitted):
 
 
 def test_the_curve_is_that_of_newton_steps_on_all_cells(monkeypatch):
-    monkeypatch.setattr(calibration, "_BLOCK", 1_000)  # several blocks
+    monkeypatch.setattr(thresholds, "_CURVE_CELLS", 1_000)  # several blocks
     rng = np.random.default_rng(0)
     scores = rng.beta(0.3, 5.0, size=(300, 7))
     Y = sparse.csr_array((rng.random(scores.shape) < scores).astype(float))

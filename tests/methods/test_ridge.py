@@ -8,14 +8,14 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import normalize
 
-from pmlkit.methods import ridge
-from pmlkit.methods.ridge import fit_ridge
+from pmlkit.methods import linear
+from pmlkit.methods.linear import fit_ridge
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("shape", [(40, 6), (20, 30)])
 def test_equals_scikit_learn_and_its_refits_without_each_row(container, shape, monkeypatch):
-    monkeypatch.setattr(ridge, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(linear, "_BLOCK_ROWS", 7)
     rng = np.random.default_rng(0)
     X, target = rng.normal(size=shape) + 1.0, rng.normal(size=(shape[0], 3))
     fit = fit_ridge(container(X), target, normalize="unit", penalty=0.3)
@@ -52,9 +52,9 @@ def test_the_penalty_minimises_the_leave_one_out_error(oracle, scaling, n_featur
 def test_a_sample_of_rows_decides_about_many(oracle, monkeypatch):
     X, target = np.vstack([oracle.X, oracle.X + 0.01]), np.vstack([oracle.Y, oracle.Y]).astype(float)
     seen = []
-    plain = ridge._left_out_errors
-    monkeypatch.setattr(ridge, "_CHOICE_ROWS", 50)
-    monkeypatch.setattr(ridge, "_left_out_errors", lambda *a: seen.append(len(a[3])) or plain(*a))
+    plain = linear._left_out_errors
+    monkeypatch.setattr(linear, "_CHOICE_ROWS", 50)
+    monkeypatch.setattr(linear, "_left_out_errors", lambda *a: seen.append(len(a[3])) or plain(*a))
     chosen = fit_ridge(X, target).penalty
     assert max(seen) <= 50
     order = np.random.default_rng(0).permutation(192)

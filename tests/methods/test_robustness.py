@@ -11,10 +11,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from pmlkit import PMLLFC, CandidateClassifier, CandidateLogistic, MLkNN
 from pmlkit.data import load_digit_strips
-from pmlkit.methods import all_methods, base
+from pmlkit.methods import all_methods, fitting
 from pmlkit.methods.pml_lfc.basis import eigenbasis
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.neighbors import nearest
 from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.scaling import column_scale, scaled
@@ -159,8 +159,8 @@ class TestWarmStart:
 @pytest.mark.parametrize("method", [CandidateLogistic, CandidateClassifier])
 def test_small_fits_keep_linear_algebra_to_one_thread(monkeypatch, few, method):
     asked = []
-    monkeypatch.setattr(base, "one_blas_thread", lambda when: asked.append(when) or nullcontext())
-    monkeypatch.setattr(base.in_blocks, "MANY_ROWS", 100 if few else 10)
+    monkeypatch.setattr(fitting, "one_blas_thread", lambda when: asked.append(when) or nullcontext())
+    monkeypatch.setattr(fitting, "_MANY_ROWS", 100 if few else 10)
     strips = load_digit_strips(50)
     method().fit(strips.X, strips.Y)
     assert asked == [few and method is CandidateLogistic]

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from pmlkit.numerics import canonical
-from pmlkit.numerics.canonical import canonical_problem, plain_rows
+from pmlkit.numerics import content
+from pmlkit.numerics.content import canonical_problem, plain_rows
 
 
 def random_problem(seed):
@@ -47,7 +47,7 @@ def test_the_way_back(seed, reorder):
 
 @pytest.mark.parametrize(("limit", "dense"), [(4, True), (3, False)])
 def test_only_small_rows_are_made_dense(monkeypatch, limit, dense):
-    monkeypatch.setattr(canonical, "_SMALL", limit)
+    monkeypatch.setattr(content, "_SMALL", limit)
     rows = sparse.csr_array(np.eye(2, dtype=np.float32))
     assert isinstance(plain_rows(rows), np.ndarray) is dense
     assert isinstance(plain_rows(rows, dense=True), np.ndarray)

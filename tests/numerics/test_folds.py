@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from pmlkit.numerics import folds
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics import content
+from pmlkit.numerics.content import content_folds
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(2, 60), n_folds=st.integers(2, 7), values=st.integers(1, 50))
@@ -51,9 +51,9 @@ def test_another_seed_gives_other_folds():
 def test_many_rows_are_assigned_by_their_own_hash(monkeypatch):
     X = np.random.default_rng(0).normal(size=(3000, 3))
     X[1000:2000] = X[:1000]
-    monkeypatch.setattr(folds, "RANKED_ROWS", 2999)
+    monkeypatch.setattr(content, "RANKED_ROWS", 2999)
     fold = content_folds(X, 5)
-    assert_array_equal(content_folds(X[2500:], 5), folds.folds_of_hashes(*folds.row_hashes(X[2500:]), 5))
-    assert_array_equal(fold[2500:], folds.folds_by_remainder(X[2500:].astype(np.float32), 5))
+    assert_array_equal(content_folds(X[2500:], 5), content.folds_of_hashes(*content.row_hashes(X[2500:]), 5))
+    assert_array_equal(fold[2500:], content.folds_by_remainder(X[2500:].astype(np.float32), 5))
     assert_array_equal(fold[:1000], fold[1000:2000])
     assert np.bincount(fold).min() > 500

@@ -241,13 +241,13 @@ def test_learning_tells_its_steps(strips_result, store):
     seen = []
     done = threading.Event()
 
-    def refit(answers, on_fit):
-        def watch(model):
-            on_fit(model)
+    def refit(answers, on_progress):
+        def watch(done, total):
+            on_progress(done, total)
             seen.append(review.state("ann", {})["state"]["learning"]["text"])
 
         names = strips_result.label_names
-        found = clean(strips_result.X, strips_result.Y, verified=answers, label_names=names, on_fit=watch)
+        found = clean(strips_result.X, strips_result.Y, verified=answers, label_names=names, on_progress=watch)
         seen.append(review.state("ann", {})["state"]["learning"])
         done.set()
         return found

@@ -40,6 +40,7 @@ from post_tables import make_posts, write_posts
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+"""What a command that was stopped ends with; one whose work is done may also end by the signal itself."""
 POSTS = ("posts.csv", "--labels", "tags", "--sep", ";", "--text", "body")
 STORE = "b.sqlite"
 CHECKPOINT = "fit with a checkpoint"
@@ -124,7 +125,7 @@ def fit_with_checkpoint():
     from pmlkit import ClearPML
     from pmlkit._files import replacing
     from pmlkit.blocks import RowBlocks
-    from pmlkit.cli.stopping import stop_on_sigterm, stopped_by
+    from pmlkit.cli import end_on_signals, stop_on_sigterm, stopped_by
     from pmlkit.data import load_digit_strips
 
     stop_on_sigterm()
@@ -134,7 +135,9 @@ def fit_with_checkpoint():
         model = ClearPML().fit(blocks)
         with replacing("answers.npy") as stream:
             np.save(stream, model.decision_function(strips.X))
+        end_on_signals()
     except KeyboardInterrupt:
+        end_on_signals()
         sentence, code = stopped_by()
         print("stopped:", sentence, file=sys.stderr)
         sys.exit(code)
@@ -175,6 +178,8 @@ def in_child(words, folder, number=None, operation=None, terminal=None):
                 cli.main()
         except SystemExit as end:
             code = end.code or 0
+        for late in (signal.SIGINT, signal.SIGTERM):  # what comes now is not the command's affair
+            signal.signal(late, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             (folder.parent / "operations.txt").write_text(str(count[0]))
     except BaseException:
@@ -258,7 +263,7 @@ def check_files(command, folder, code, number):
     if number == signal.SIGKILL and code == -9:
         return
     expect(not left, f"{left} was left")
-    expect(code in (0, CODES[number]), f"exit code {code}: {said[-300:]}")
+    expect(code in (0, CODES[number], -number), f"exit code {code}: {said[-300:]}")
     expect(len(present) in (0, len(command.outputs)), f"only {present} was written")
     if code:
         expect(said.splitlines()[-1].startswith("stopped: "), f"it said {said[-300:]!r}")
@@ -302,7 +307,7 @@ def try_store(name, command, folder, chance, number, by_operation):
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, number)
     code = ended(child)
-    expect(code in (0, CODES[number]), f"exit code {code}: {said_by(folder)[-300:]}")
+    expect(code in (0, CODES[number], -number), f"exit code {code}: {said_by(folder)[-300:]}")
     if code != -9:
         expect(not list(folder.rglob("*.part")), "temporary files were left")
     if seen is not None and len(seen):  # an empty frame has other dtypes
@@ -398,7 +403,7 @@ def try_audit(name, command, folder, chance, number, by_operation):
     drain.start()
     code = ended(child)
     os.close(master)
-    expect(code in (0, CODES[number]), f"exit code {code}")
+    expect(code in (0, CODES[number], -number), f"exit code {code}")
     with (folder / "answers.csv").open(newline="") as stream:
         given = ["x" if line["answer"] == "wrong" else "a" for line in csv.DictReader(stream)]
     expect(given[:acknowledged] == keys[:acknowledged], f"{keys[:acknowledged]} were given, {given} are there")

@@ -35,7 +35,7 @@ from pmlkit.cleaning.review.exchange import import_answers
 from pmlkit.cleaning.review.outputs import apply_review
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.data import PMLDataset, read, write
-from pmlkit.data.files.arff_parser import read_label_xml
+from pmlkit.data.files.arff import read_label_xml
 from pmlkit.data.files.side_features import read_embeddings, read_images
 from pmlkit.exceptions import DataError, MethodError
 from pmlkit.persistence import load, save

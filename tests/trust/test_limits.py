@@ -16,7 +16,7 @@ from scipy.io import savemat
 
 import pmlkit
 from pmlkit.data import read
-from pmlkit.data.files.registry import FREE_BYTES, LimitedReader
+from pmlkit.data.files.base import FREE_BYTES, LimitedReader
 from pmlkit.data.files.side_features import read_embeddings, read_images
 from pmlkit.exceptions import DataError
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from pmlkit import CandidateClassifier
-from pmlkit._threads import one_of_each_warning
 from pmlkit.exceptions import DataError
 from pmlkit.methods import all_methods
+from pmlkit.methods.threads import one_of_each_warning
 
 
 def _problem():

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX
 _WRITE = """
 import os, sys, time
 sys.argv = ["pmlkit", "info", "nothing"]
-from pmlkit.cli import stopping
 from pmlkit._files import replacing
 from pmlkit.cli.app import app
 from pmlkit.cli import data_commands
@@ -95,7 +94,7 @@ def _unused_process():
 def test_a_forked_child_ends_at_once():
     script = """
 import os, signal, time
-from pmlkit.cli.stopping import stop_on_sigterm
+from pmlkit.cli import stop_on_sigterm
 stop_on_sigterm()
 reading, writing = os.pipe()
 child = os.fork()
@@ -122,7 +121,7 @@ def test_little_is_imported_before_ctrl_c_is_quiet():
     assert set(done.stdout.split()) == {"pmlkit", "pmlkit.cli"}
 
 
-@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "pmlkit.cli.stopping"])
+@pytest.mark.parametrize("module", ["typer", "pmlkit.cli.app", "threading"])
 def test_ctrl_c_while_modules_are_imported_is_quiet(module):
     script = f"""
 import builtins, os, signal, sys
@@ -167,6 +166,20 @@ cli.main()
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("stopped: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_work_is_done_ends_python_without_a_traceback(number):
+    script = f"""
+import atexit, os, sys
+sys.argv = ["pmlkit", "--version"]
+from pmlkit.cli import main
+atexit.register(os.kill, os.getpid(), {int(number)})
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False, text=True)
+    assert (done.returncode, done.stderr) == (-number, "")
+    assert done.stdout.startswith("pmlkit ")
 
 
 def test_an_interrupt_between_two_files_that_belong_together_waits_for_both(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """Little memory, folders that cannot be written, clocks that go backwards, two processes: nothing half done or lost."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -262,18 +264,44 @@ def test_an_audit_counts_answers_in_their_order_when_the_clock_goes_backwards():
     assert (first.verdict == second.verdict).all()
 
 
-def test_two_processes_answer_in_one_store(tmp_path):
+def test_processes_make_and_answer_one_store_at_once(tmp_path):
     code = """
-import sys
+import multiprocessing, sys, traceback
 from pmlkit.cleaning.review.store import AnswerStore, Event
-who = sys.argv[1]
-with AnswerStore("a.sqlite") as store:
-    for i in range(50):
-        store.append([Event(who, "answer", "selection", i, "cat", "wrong", client=f"{who} {i}")])
+
+def answer(path, who, start):
+    start.wait()
+    with AnswerStore(path) as store:
+        for i in range(10):
+            store.append([Event(who, "answer", "selection", i, "cat", "wrong", client=f"{who} {i}")])
+
+fork = multiprocessing.get_context("fork")
+for turn in range(20):
+    start = fork.Barrier(3)
+    people = [fork.Process(target=answer, args=(f"{turn}.sqlite", who, start)) for who in ("ann", "bob", "eve")]
+    for person in people:
+        person.start()
+    for person in people:
+        person.join()
+    assert [person.exitcode for person in people] == [0, 0, 0], turn
 """
-    both = [forked.Popen([who], code=code, cwd=tmp_path, stderr=forked.PIPE, text=True) for who in ("ann", "bob")]
-    assert [(process.communicate(timeout=120)[1], process.returncode) for process in both] == [("", 0)] * 2
-    with AnswerStore(tmp_path / "a.sqlite") as store:
-        events = store.standing()
-    for who in ("ann", "bob"):
-        assert [event.row for event in events if event.who == who] == list(range(50))
+    done = forked.run([], code=code, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stderr, done.returncode) == ("", 0)
+    for turn in range(20):
+        with AnswerStore(tmp_path / f"{turn}.sqlite") as store:
+            events = store.standing()
+        for who in ("ann", "bob", "eve"):
+            assert [event.row for event in events if event.who == who] == list(range(10))
+
+
+def test_a_store_that_another_process_writes_while_it_is_opened_is_waited_for(tmp_path):
+    path = tmp_path / "a.sqlite"
+    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):  # at once: SQLite does not wait here
+        sqlite3.connect(path, timeout=60).execute("PRAGMA journal_mode = WAL")
+    ending = threading.Timer(0.3, other.close)
+    ending.start()
+    with AnswerStore(path) as store:
+        assert store.last == 0
+    ending.join()

@@ -89,8 +89,6 @@ class Cell:
 def expand(plan: Plan) -> list[Cell]:
     """Return the cells of a plan; cells that share a split are adjacent.
 
-    Notes
-    -----
     The key of a cell is a digest of the content of the data set, the noise, the repeat and the seed of the plan, the
     method with all its parameters (defaults included), how it is tuned, the version of pmlkit and the code of the
     method, of the noise, of the splits and of the metrics.

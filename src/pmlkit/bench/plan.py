@@ -49,11 +49,13 @@ class Plan:
     kinds : sequence of {"uniform", "correlated", "confusable"}, default=("uniform",)
         Kinds of noise.
     repeats : int, default=10
-        Random splits of each data set.
+        Number of random splits of each data set.
     seed : int, default=0
         Seed that all other seeds are derived from.
     tune : bool, dict or Tune, default=None
-        Tune over the values of a method's grid on the training rows, instead of running all of them.
+        Tune over the values of a method's grid by cross-validation on the training rows, instead of running all of
+        them. A dict may have ``folds`` (default 3) and ``metric``, a key of `pmlkit.metrics.scorers` (default
+        ``"average_precision"``), which is computed on the candidates, never on the truth.
 
     Examples
     --------
@@ -195,8 +197,12 @@ def parse_plan(text: str, *, name: str = "plan") -> Plan:
     ----------
     text : str
         TOML; `docs/bench.md` lists the keys.
-    name : str
+    name : str, default="plan"
         Name of the text in errors.
+
+    Returns
+    -------
+    plan : Plan
 
     Examples
     --------
@@ -285,6 +291,10 @@ def plan_text(plan: Plan) -> str:
     Parameters
     ----------
     plan : Plan
+
+    Returns
+    -------
+    text : str
 
     Examples
     --------

@@ -86,13 +86,7 @@ def critical_difference_diagram(
 
 
 def line_chart(
-    series: Sequence[Series],
-    styles: Mapping[str, int],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
+    series: Sequence[Series], styles: Mapping[str, int], *, title: str, x_label: str, y_label: str, log_x: bool = False
 ) -> Markup:
     """Draw lines with markers and error bars, with a tick at every x.
 
@@ -116,12 +110,7 @@ def line_chart(
 
 
 def scatter_chart(
-    points: Sequence[tuple[str, float, float]],
-    styles: Mapping[str, int],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
+    points: Sequence[tuple[str, float, float]], styles: Mapping[str, int], *, title: str, x_label: str, y_label: str
 ) -> Markup:
     """Draw named points over a logarithmic x axis."""
     known = [point for point in points if point[1] > 0 and math.isfinite(point[1]) and math.isfinite(point[2])]

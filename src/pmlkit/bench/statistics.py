@@ -53,8 +53,6 @@ def paired_t_test(
     `first`, `second` (..., n_repeats): values of a metric; entry r of both comes from the same split. nan where a
     repeat is missing. Returns: arrays of shape (...).
 
-    Notes
-    -----
     Papers on partial multi-label learning use this test. The training sets of repeats overlap, so that the differences
     are not independent and the p-values are too small; the tests over cases do not have this flaw.
     """

@@ -147,8 +147,7 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     path : str or path
         A store that `run` or `pmlkit bench` made; a run may be going on.
     superseded : bool, default=False
-        Return instead the cells that later runs replaced, because code, parameters or data of the same name
-        changed.
+        Return instead the cells that later runs replaced, because code, parameters or data of the same name changed.
 
     Returns
     -------

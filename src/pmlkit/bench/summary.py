@@ -5,7 +5,7 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,25 +142,26 @@ def means_csv(cells: pd.DataFrame) -> str:
     unknown = (np.full((len(results.cases), len(results.methods)), np.nan),) * 2
     params = dict(zip(cells["name"], cells["params"], strict=True))
     counts = Counter(zip(case_keys(cells), cells["name"], cells["status"], strict=True))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["data", "noise", "ratio", "method", "params", "done", "failed"]
-        + [f"{metric.key}_{part}" for metric in METRICS for part in ("mean", "std")]
-    )
+    head = ["data", "noise", "ratio", "method", "params", "done", "failed"]
+    head += [f"{metric.key}_{part}" for metric in METRICS for part in ("mean", "std")]
+    rows = []
     for c, case in enumerate(results.cases):
         for m, name in enumerate(results.methods):
             n_done, n_failed = (counts[case.key, name, status] for status in ("done", "failed"))
             if n_done + n_failed:
-                numbers = [_shown(table[c, m]) for metric in METRICS for table in tables.get(metric.key, unknown)]
+                numbers = [table[c, m] for metric in METRICS for table in tables.get(metric.key, unknown)]
                 ratio = "" if math.isnan(case.ratio) else f"{case.ratio:g}"
                 words = [case.data, case.noise, ratio, name, params[name]]
-                writer.writerow([*map(guarded, words), n_done, n_failed, *numbers])
+                shown = ("" if math.isnan(value) else f"{value:.9f}" for value in numbers)
+                rows.append([*map(guarded, words), n_done, n_failed, *shown])
+    return csv_text(head, rows)
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
     return text.getvalue()
-
-
-def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.9f}"
 
 
 _MAIN = "average_precision"

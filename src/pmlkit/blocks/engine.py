@@ -1,24 +1,29 @@
 """Functions mapped over row blocks: values that stay with their block, and reductions to something small.
 
 An algorithm is written once, as pure functions of a block, and runs on one block in memory, on blocks that are read
-from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.dask_engine`).
+from disk one after the other, or on the workers of a Dask cluster (`pmlkit.blocks.executors`).
 """
 
+import json
 import sys
 import tempfile
 import weakref
+import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit.blocks.packed import Journal, OnDisk, n_bytes
-
-__all__ = ["Call", "Engine", "Held", "LocalEngine", "State", "add", "current_client"]
+from pmlkit._arrays import LabelFormat
+from pmlkit._files import replacing
+from pmlkit._typing import CSR, Features
+from pmlkit.exceptions import DataError
 
 
 def add(first: Any, second: Any) -> Any:
@@ -48,15 +53,9 @@ def current_client() -> Any:
 
 
 class State:
-    """One value per block, kept where the block is.
+    """One value per block, kept where the block is; `parts` is what the engine needs to get at each value.
 
     Iterating over it loads the values one after the other; `compute` puts them together.
-
-    Parameters
-    ----------
-    engine : Engine
-    parts : list
-        What the engine needs to get at each value.
 
     Examples
     --------
@@ -87,14 +86,9 @@ class State:
 class Engine(ABC):
     """Runs pure functions on all blocks.
 
-    Functions get the block's value of each state as positional arguments and `shared` values as keywords. They must
-    not change their arguments, and must be importable on every machine that runs them.
-
-    Parameters
-    ----------
-    n_blocks : int
-    checkpoint : str or path, optional
-        Folder of a `Journal`, in which the results of reductions are stored as soon as `begin` was called.
+    Functions get the block's value of each state as positional arguments and `shared` values, small ones that every
+    block needs, as keywords. They must not change their arguments, and must be importable on every machine that runs
+    them. `checkpoint`: folder of a `Journal`, in which results of reductions are stored as soon as `begin` was called.
     """
 
     def __init__(self, n_blocks: int, checkpoint: str | Path | None = None) -> None:
@@ -114,14 +108,7 @@ class Engine(ABC):
     def map(self, function: Callable[..., Any], *states: State, keep: bool = True, **shared: Any) -> State:
         """Apply a function to every block; the values stay with the blocks.
 
-        Parameters
-        ----------
-        function : callable
-        *states : State
-        keep : bool, default=True
-            False computes a value whenever it is asked for, and does not keep it.
-        **shared : object
-            Small values that every block needs.
+        ``keep=False`` computes a value whenever it is asked for, and does not keep it.
         """
         return self._map(Call(function, states, shared, kept_later=self._replaying), keep and not self._replaying)
 
@@ -135,16 +122,7 @@ class Engine(ABC):
     ) -> Any:
         """Apply a function to every block and combine the results, in the order of the blocks, into one.
 
-        Parameters
-        ----------
-        function : callable
-        *states : State
-        combine : callable, default=add
-            Makes one result of two, the first of them from earlier blocks.
-        only : sequence of int, optional
-            The blocks that take part.
-        **shared : object
-            Small values that every block needs.
+        `combine`: makes one result of two, the first of them from earlier blocks. `only`: the blocks that take part.
         """
         if self._replaying:
             return self._journal.next()  # type: ignore[union-attr]
@@ -205,13 +183,8 @@ class Engine(ABC):
 class LocalEngine(Engine):
     """Blocks in this process, one after the other.
 
-    Parameters
-    ----------
-    n_blocks : int
-    memory_budget : int, optional
-        Bytes; state beyond half of it is put into a temporary folder. By default everything stays in memory.
-    checkpoint : str or path, optional
-        See `Engine`.
+    `memory_budget`: bytes; state beyond half of it is put into a temporary folder. By default everything stays in
+    memory.
 
     Examples
     --------
@@ -308,3 +281,230 @@ class Call:
 
 def _first_of(*values: Any, _function: Callable[..., Any], **shared: Any) -> Any:
     return _function(*values, **shared)[0]
+
+
+class Rows:
+    """Checked rows in blocks, which methods learn from; the attributes are those of `RowBlocks`."""
+
+    engine: Engine
+    X: State
+    Y: State | None
+    sizes: tuple[int, ...]
+    n_features: int
+    n_labels: int
+    names_in: Any
+    label_names: tuple[Any, ...]
+    label_format: LabelFormat
+    table: Any = None
+
+    @classmethod
+    def of_arrays(cls, X: Features, Y: CSR) -> Self:
+        """Return checked arrays in memory as a single block."""
+        self = cls.__new__(cls)
+        self.engine = LocalEngine(1)
+        self.X, self.Y = self.engine.of([X]), self.engine.of([Y])
+        self.sizes, self.n_features, self.n_labels = (X.shape[0],), X.shape[1], Y.shape[1]
+        self.names_in, self.label_names = None, tuple(f"label_{k}" for k in range(Y.shape[1]))
+        self.label_format = LabelFormat("csr_array", "float64")
+        return self
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows all blocks have."""
+        return sum(self.sizes)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates all rows have."""
+        return 0 if self.Y is None else int(self.engine.reduce(_n_cells, self.Y))
+
+    @property
+    def first_rows(self) -> State:
+        """The number of each block's first row."""
+        return self.engine.of(np.cumsum([0, *self.sizes[:-1]]).tolist())
+
+    def take_rows(self, state: State, rows: Any) -> Any:
+        """Return some rows of arrays in blocks, by their numbers among all rows in ascending order."""
+        return take_rows(self.engine, state, self.sizes, rows)
+
+    def to_blocks(self, place: Any = None, *, checkpoint: str | Path | None = None) -> Self:
+        """Return the rows, which are in blocks."""
+        return self
+
+
+def take_rows(engine: Engine, state: State, sizes: Sequence[int], rows: Any) -> Any:
+    """Return some rows of arrays in blocks of these sizes, by their numbers among all rows in ascending order."""
+    rows = np.asarray(rows)
+    bounds = np.cumsum([0, *sizes])
+    only = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
+    parts = engine.reduce(_some_rows, state, engine.of(bounds[:-1].tolist()), only=only, rows=rows)
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _n_cells(block: CSR) -> int:
+    return int(block.nnz)
+
+
+def _some_rows(block: Any, first: int, *, rows: Any) -> list[Any]:
+    inside = rows[(rows >= first) & (rows < first + block.shape[0])] - first
+    return [block[inside]]
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether this is a Dask collection."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
+
+
+def holds_blocks(X: Any) -> bool:
+    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
+
+    A memory map is an array like any other: joblib hands them to its workers.
+    """
+    return hasattr(type(X), "to_blocks") or is_dask(X)
+
+
+def n_bytes(value: Any) -> int:
+    """Return how much memory the arrays in a nested value take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.blocks.engine import n_bytes
+    >>> n_bytes({"a": np.zeros(10), "b": [np.zeros(2), 1.5]})
+    96
+    """
+    return sum(array.nbytes for array in _pack(value, [])[1])
+
+
+def write_packed(path: Path, value: Any) -> None:
+    """Write a nested value of arrays, CSR arrays, tuples, lists, dicts, numbers and texts; whole or not at all."""
+    layout, arrays = _pack(value, [])
+    with replacing(path) as stream:
+        _write(stream, [np.array(json.dumps(layout)), *arrays])
+
+
+def read_packed(path: Path) -> Any:
+    """Read what `write_packed` wrote."""
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # numpy leaves damaged files open
+        return _unpack(json.loads(str(file["a0"])), file, 1)
+
+
+class OnDisk:
+    """A value whose arrays are in a file, which is deleted with it; `folder` lives as long as a file in it."""
+
+    def __init__(self, value: Any, path: Path, folder: Any) -> None:
+        self._layout, arrays = _pack(value, [])
+        self._path, self._folder = path, folder
+        with path.open("wb") as stream:
+            _write(stream, arrays)
+        weakref.finalize(self, path.unlink, missing_ok=True)
+
+    def load(self) -> Any:
+        """Return the value."""
+        with np.load(self._path, allow_pickle=False) as file:
+            return _unpack(self._layout, file, 0)
+
+
+def _write(stream: BinaryIO, arrays: list[NDArray[Any]]) -> None:
+    named: dict[str, Any] = {f"a{i}": array for i, array in enumerate(arrays)}
+    np.savez(stream, **named)
+
+
+def _pack(value: Any, arrays: list[NDArray[Any]]) -> tuple[Any, list[NDArray[Any]]]:
+    if isinstance(value, tuple | list):
+        return [type(value).__name__, [_pack(item, arrays)[0] for item in value]], arrays
+    if isinstance(value, dict):
+        return ["dict", [[key, _pack(item, arrays)[0]] for key, item in value.items()]], arrays
+    if sparse.issparse(value):
+        csr = sparse.csr_array(value)
+        arrays += [csr.data, csr.indices, csr.indptr]
+        return ["csr", [len(arrays) - 3, list(csr.shape)]], arrays
+    if isinstance(value, np.ndarray | np.generic):
+        arrays.append(np.asarray(value))
+        return ["array", len(arrays) - 1], arrays
+    if is_dataclass(value):
+        items = [(field.name, _pack(getattr(value, field.name), arrays)[0]) for field in fields(value)]
+        return ["dataclass", (type(value), items)], arrays
+    if value is None or isinstance(value, bool | int | float | str):
+        return ["plain", value], arrays
+    raise TypeError(f"A value of type {type(value).__name__} cannot be put on disk.")
+
+
+def _unpack(layout: Any, file: Any, offset: int) -> Any:
+    kind, content = layout
+    if kind in ("tuple", "list"):
+        items = [_unpack(item, file, offset) for item in content]
+        return tuple(items) if kind == "tuple" else items
+    if kind == "dict":
+        return {key: _unpack(item, file, offset) for key, item in content}
+    if kind == "dataclass":
+        return content[0](**{name: _unpack(item, file, offset) for name, item in content[1]})
+    if kind == "csr":
+        first, shape = content
+        return sparse.csr_array(tuple(file[f"a{first + offset + i}"] for i in range(3)), shape=tuple(shape))
+    return file[f"a{content + offset}"] if kind == "array" else content
+
+
+class Journal:
+    """The small results of a fit's finished passes, in a folder: a fit that was interrupted reads them back."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._n_used = 0
+        self._n_stored = 0
+        self._open = False
+
+    def open(self, key: dict[str, Any]) -> None:
+        """Begin the journal of one fit, or continue that of the same fit; one of another `key` is refused."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        title = self.folder / "fit.json"
+        text = json.dumps(key, sort_keys=True, default=str)
+        if not title.exists():
+            with replacing(title) as stream:
+                stream.write(text.encode())
+        elif title.read_bytes() != text.encode():
+            raise DataError(
+                f"The checkpoint {self.folder} belongs to another fit (other data, parameters or version): "
+                "delete it, or give another path."
+            )
+        self._n_used = 0
+        while self._path(self._n_stored).exists():
+            self._n_stored += 1
+        self._open = True
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the next result is known already."""
+        return self._open and self._n_used < self._n_stored
+
+    def next(self) -> Any:
+        """Return the next known result."""
+        path = self._path(self._n_used)
+        try:
+            value = read_packed(path)
+        except (OSError, EOFError, ValueError, TypeError, LookupError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(f"The checkpoint {self.folder} is damaged at {path.name}: delete it.") from error
+        self._n_used += 1
+        return value
+
+    def append(self, value: Any) -> None:
+        """Store the result of a pass."""
+        if self._open:
+            write_packed(self._path(self._n_stored), value)
+            self._n_stored += 1
+            self._n_used += 1
+
+    def remove(self) -> None:
+        """Delete the journal of a fit that is done."""
+        if self._open:
+            for place in range(self._n_stored):
+                self._path(place).unlink(missing_ok=True)
+            (self.folder / "fit.json").unlink(missing_ok=True)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+            self._open = False
+
+    def _path(self, place: int) -> Path:
+        return self.folder / f"pass-{place:04d}.npz"

@@ -1,6 +1,7 @@
 """Rows and their candidates in blocks: of Dask collections, lists of arrays or files, memory maps, or one array."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,34 +10,35 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from pmlkit._arrays import as_csr, frame_names, moderate
-from pmlkit._labels import LabelFormat, column_names, label_format, names_per_row, read_labels
+from pmlkit._arrays import (
+    LabelFormat,
+    as_csr,
+    column_names,
+    frame_names,
+    label_format,
+    moderate,
+    names_per_row,
+    read_labels,
+)
 from pmlkit._optional import optional_import
 from pmlkit._typing import CSR, Features
-from pmlkit.blocks.block_sources import Computed, blocks_of, is_dask, n_bytes_of, opened, sent
-from pmlkit.blocks.engine import Engine, LocalEngine, State, current_client
+from pmlkit.blocks.engine import Engine, Held, LocalEngine, Rows, State, current_client, is_dask
 from pmlkit.exceptions import DataError
-
-__all__ = ["RowBlocks", "as_row_blocks", "holds_blocks", "take_rows"]
 
 logger = logging.getLogger(__name__)
 
-
-def holds_blocks(X: Any) -> bool:
-    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
-
-    A memory map is an array like any other: joblib hands them to its workers.
-    """
-    return isinstance(X, RowBlocks) or hasattr(type(X), "to_blocks") or is_dask(X)
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BLOCK_SHARE = 24  # a block of an array takes this fraction of the memory budget, all that is computed of it included
+_COLUMNS = 1000  # numbers per row that are computed beside the features
+_BLOCK_BYTES = 64 * 2**20  # of a memory map without a budget
+_BLOCKS_PER_WORKER, _LEAST_ROWS = 4, 100  # into which an array is cut for workers
 
 
 def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":
     """Return features and candidates that are given in blocks as `RowBlocks`."""
-    if isinstance(X, RowBlocks):
-        if Y is not None:
-            raise ValueError("RowBlocks hold their candidates: leave y out, or give both to RowBlocks.")
-        return X
     if hasattr(type(X), "to_blocks"):
+        if Y is not None and isinstance(X, RowBlocks):
+            raise ValueError("RowBlocks hold their candidates: leave y out, or give both to RowBlocks.")
         if Y is not None:
             raise ValueError("A table holds its labels: leave y out.")
         rows: RowBlocks = X.to_blocks()
@@ -44,7 +46,7 @@ def as_row_blocks(X: Any, Y: Any = None) -> "RowBlocks":
     return RowBlocks(X, Y)
 
 
-class RowBlocks:
+class RowBlocks(Rows):
     """Rows in blocks, with their candidate labels, for data that does not fit into memory.
 
     Parameters
@@ -109,7 +111,7 @@ class RowBlocks:
         if from_dask and client is None:
             client = current_client()
         if client is not None:
-            from pmlkit.blocks.dask_engine import DaskEngine
+            from pmlkit.blocks.executors import DaskEngine
 
             engine = DaskEngine(0, client, checkpoint=checkpoint)
             x_parts, y_parts = blocks_of(X, Y, None, n_workers=engine.n_workers)
@@ -133,7 +135,6 @@ class RowBlocks:
 
     def _set_up(self, engine: Engine, x_parts: list[Any], y_parts: list[Any], label_names: Any) -> None:
         raw_x, raw_y = State(engine, x_parts), State(engine, y_parts)
-        self.table: Any = None
         facts = engine.reduce(_facts, raw_x, *([raw_y] if y_parts else []))
         self.n_features, self.names_in = _same_width(facts, "X")
         filled = [place for place, fact in enumerate(facts) if fact["rows"]]
@@ -176,53 +177,10 @@ class RowBlocks:
             raise ValueError(f"label_names must name the {self.n_labels} labels, got {len(names)}.")
         self.label_names = tuple(names) if names is not None else tuple(f"label_{k}" for k in range(self.n_labels))
 
-    @classmethod
-    def of_arrays(cls, X: Features, Y: CSR) -> "RowBlocks":
-        """Return checked arrays in memory as a single block."""
-        self = cls.__new__(cls)
-        self.engine = LocalEngine(1)
-        self.X, self.Y = self.engine.of([X]), self.engine.of([Y])
-        self.sizes, self.n_features, self.n_labels = (X.shape[0],), X.shape[1], Y.shape[1]
-        self.names_in, self.label_names = None, tuple(f"label_{k}" for k in range(Y.shape[1]))
-        self.label_format = LabelFormat("csr_array", "float64")
-        self.table = None
-        return self
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows all blocks have."""
-        return sum(self.sizes)
-
-    @property
-    def n_candidates(self) -> int:
-        """How many candidates all rows have."""
-        return 0 if self.Y is None else int(self.engine.reduce(_n_cells, self.Y))
-
-    @property
-    def first_rows(self) -> State:
-        """The number of each block's first row."""
-        return self.engine.of(np.cumsum([0, *self.sizes[:-1]]).tolist())
-
-    def take_rows(self, state: State, rows: Any) -> Any:
-        """Return some rows of arrays in blocks, by their numbers among all rows in ascending order."""
-        return take_rows(self.engine, state, self.sizes, rows)
-
     def lazy(self, function: Callable[..., Any], *states: State, width: int | None, dtype: Any, **shared: Any) -> Any:
-        """Return an array that is computed block by block when it is asked for.
+        """Return an array that is computed block by block when it is asked for: a Dask array on a cluster, or a State.
 
-        Parameters
-        ----------
-        function : callable
-            From the blocks' values to that of the result.
-        *states : State
-        width : int or None
-            Columns of the result; None for one dimension.
-        dtype : dtype
-        **shared : object
-
-        Returns
-        -------
-        result : Dask array on a cluster, State otherwise
+        `function`: from the blocks' values to that of the result. `width`: its columns, None for one dimension.
         """
         state = self.engine.map(function, *states, keep=False, **shared)
         return self.as_array(state, width=width, dtype=dtype)
@@ -241,21 +199,6 @@ class RowBlocks:
         return da.concatenate(parts, axis=0)
 
 
-def take_rows(engine: Engine, state: State, sizes: Sequence[int], rows: Any) -> Any:
-    """Return some rows of arrays in blocks of these sizes, by their numbers among all rows in ascending order."""
-    rows = np.asarray(rows)
-    bounds = np.cumsum([0, *sizes])
-    only = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
-    parts = engine.reduce(_some_rows, state, engine.of(bounds[:-1].tolist()), only=only, rows=rows)
-    if len(parts) == 1:
-        return parts[0]
-    return sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.concatenate(parts)
-
-
-def _n_cells(block: CSR) -> int:
-    return int(block.nnz)
-
-
 def checked_features(block: Any) -> Features:
     """Return a block of features as validation makes it: finite numbers, dense or CSR."""
     X = check_array(opened(block), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0)
@@ -268,11 +211,6 @@ def checked_candidates(block: Any, *, names: Sequence[str] | None) -> CSR:
     if names is not None and not any(len(row) for row in block if hasattr(row, "__len__")):
         return sparse.csr_array((len(block), len(names)), dtype=np.float64)
     return read_labels(block, "y", names=names).indicator.astype(np.float64).copy()
-
-
-def _some_rows(block: Any, first: int, *, rows: Any) -> list[Any]:
-    inside = rows[(rows >= first) & (rows < first + block.shape[0])] - first
-    return [block[inside]]
 
 
 def _facts(x: Any, y: Any = None) -> list[dict[str, Any]]:
@@ -316,3 +254,116 @@ def _same_width(facts: list[dict[str, Any]], what: str) -> tuple[int, Any]:
                 "in the same order."
             )
     return width, names
+
+
+def n_bytes_of(budget: int | str, name: str = "memory_budget") -> int:
+    """Return an amount of memory in bytes; `name`: the option that an error names.
+
+    Examples
+    --------
+    >>> from pmlkit.blocks.row_blocks import n_bytes_of
+    >>> n_bytes_of("2GB"), n_bytes_of("1.5MiB"), n_bytes_of(1000)
+    (2000000000, 1572864, 1000)
+    """
+    if not isinstance(budget, str):
+        return int(budget)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMGT]?)(i?)B?\s*", budget, re.IGNORECASE)
+    if found is None or not float(found[1]):
+        raise ValueError(f"{name} must be an amount of memory such as 2GB or 500MB, got {budget!r}.")
+    unit = found[2].lower() if found[2] in "kK" else found[2].upper()
+    base = _UNITS[unit]
+    return int(float(found[1]) * (base if not found[3] else 2 ** (10 * list(_UNITS).index(unit))))
+
+
+class Computed:
+    """A block of a Dask collection without a cluster: computed whenever it is needed."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+    def load(self) -> Any:
+        """Return the block."""
+        return self.part.compute(scheduler="synchronous")
+
+
+def sent(block: Any, engine: Any) -> Any:
+    """Return a block as workers get it: what says where it is as it is, an array once, to one worker."""
+    is_place = isinstance(block, str | Path) or (callable(block) and not hasattr(block, "shape"))
+    return Held(block) if is_place else engine.share(block)
+
+
+def blocks_of(X: Any, Y: Any, budget: int | None, n_workers: int = 0) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of X and Y as an engine loads them."""
+    if is_dask(X):
+        if Y is not None and not is_dask(Y):
+            raise DataError(
+                "X is a Dask collection and y is not: give both in blocks, for example dask.array.from_array."
+            )
+        return _of_dask(X, Y)
+    if isinstance(X, list | tuple):
+        if Y is not None and (not isinstance(Y, list | tuple) or len(X) != len(Y)):
+            raise DataError("X is a list of blocks: y must be a list of as many blocks.")
+        if not X:
+            raise DataError("X is an empty list of blocks: there is nothing to learn from.")
+        return [Held(block) for block in X], [Held(block) for block in Y or []]
+    X, Y = (opened(table) if isinstance(table, str | Path) else table for table in (X, Y))
+    n_rows, n_columns = X.shape
+    if Y is not None and (sparse.issparse(Y) or hasattr(Y, "shape")) and Y.shape[0] != n_rows:
+        raise DataError(f"X has {n_rows} rows and y {Y.shape[0]}: both need the same rows.")
+    share = _BLOCK_BYTES if budget is None else max(budget // _BLOCK_SHARE, 1)
+    step = max(1, share // (8 * (n_columns if not sparse.issparse(X) else X.nnz // max(n_rows, 1)) + 8 * _COLUMNS))
+    if n_workers:
+        step = min(step, max(_LEAST_ROWS, -(-n_rows // (_BLOCKS_PER_WORKER * n_workers))))
+    elif budget is None and not isinstance(X, np.memmap):
+        step = max(n_rows, 1)
+    cuts = [slice(first, first + step) for first in range(0, max(n_rows, 1), step)]
+    X, Y = (table.tocsr() if sparse.issparse(table) else table for table in (X, Y))
+    return [Held(_rows(X, cut)) for cut in cuts], [] if Y is None else [Held(_rows(Y, cut)) for cut in cuts]
+
+
+def _rows(table: Any, cut: slice) -> Any:
+    return table.iloc[cut] if hasattr(table, "iloc") else table[cut]
+
+
+def _of_dask(X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
+    for what, table in (("X", X), ("y", Y)):
+        if hasattr(table, "chunks") and any(np.isnan(size) for size in table.chunks[0]):
+            raise DataError(
+                f"{what} has blocks of unknown sizes: call {what}.compute_chunk_sizes() first, so that rows and "
+                "labels can be matched."
+            )
+        if hasattr(table, "chunks") and table.ndim != 2:
+            raise DataError(f"{what} must have two dimensions, got a Dask array of shape {table.shape}.")
+    if Y is not None and hasattr(X, "chunks") and hasattr(Y, "chunks"):
+        if X.shape[0] != Y.shape[0]:
+            raise DataError(f"X has {X.shape[0]} rows and y {Y.shape[0]}: both need the same rows.")
+        if X.chunks[0] != Y.chunks[0]:
+            Y = Y.rechunk({0: X.chunks[0]})
+    parts: list[list[Any]] = []
+    for table in (X, Y):
+        if table is None:
+            parts.append([])
+            continue
+        if hasattr(table, "chunks") and len(table.chunks[1]) > 1:
+            table = table.rechunk({1: -1})
+        parts.append(list(np.ravel(np.asarray(table.to_delayed(), dtype=object))))
+    if Y is not None and len(parts[0]) != len(parts[1]):
+        raise DataError(
+            f"X has {len(parts[0])} partitions and y {len(parts[1])}: both need the same rows in the same blocks."
+        )
+    return parts[0], parts[1]
+
+
+def opened(block: Any) -> Any:
+    """Return the array of a block that may be a path or a function."""
+    if callable(block) and not hasattr(block, "shape"):
+        block = block()
+    if not isinstance(block, str | Path):
+        return block
+    path = Path(block)
+    try:
+        if path.suffix == ".npz":
+            return sparse.load_npz(path)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"The block cannot be read as .npy or as a sparse .npz: {error}.", path=path.name) from error

@@ -1,7 +1,7 @@
 """Find the labels that are probably wrong, say why, and remove what can be removed safely."""
 
 from pmlkit.cleaning.cleaner import LabelCleaner, clean
-from pmlkit.cleaning.estimates import Estimate
-from pmlkit.cleaning.result import CleaningResult, NoiseRates
+from pmlkit.cleaning.estimates import Estimate, NoiseRates
+from pmlkit.cleaning.result import CleaningResult
 
 __all__ = ["CleaningResult", "Estimate", "LabelCleaner", "NoiseRates", "clean"]

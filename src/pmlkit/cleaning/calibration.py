@@ -21,8 +21,6 @@ from sklearn.isotonic import IsotonicRegression
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, FloatArray, IntArray
 
-__all__ = ["LABEL_SPREAD", "SPREAD", "TERMS", "cell_terms", "false_probability", "log_odds", "noise_rates"]
-
 _LOW_SHARE = 0.3  # of the rows: those that a label's evidence speaks against
 _LOW_QUANTILE = 0.25
 _PSEUDO_ROWS = 50
@@ -52,24 +50,12 @@ _COEFFICIENTS = np.array(
     [0.205, 0.028, -1.969, 2.688, 0.241, 0.212, 0.385, -2.318, 0.663, -0.522, -0.034, 0.317, 0.330],
 )
 
-SPREAD = 0.61
-"""Standard deviation, on the scale of log odds, of what the map gets wrong about a whole data set."""
-
-LABEL_SPREAD = 0.57
-"""The same of a single label, beyond what is wrong about its data set."""
-
 
 def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None) -> FloatArray:
     """Return how likely each candidate is false, aligned with ``Y.data``.
 
-    Parameters
-    ----------
-    scores : array of shape (n_rows, n_labels)
-        Out-of-fold scores, see `pmlkit.cleaning.evidence.cross_fit`.
-    Y : CSR array of shape (n_rows, n_labels)
-        Candidates.
-    confidence : array aligned with ``Y.data``, optional
-        The method's own judgement of each candidate.
+    `scores`: out-of-fold, see `pmlkit.cleaning.evidence.cross_fit`. `Y`: candidates. `confidence` (aligned with
+    ``Y.data``): the method's own judgement of each candidate.
 
     Examples
     --------
@@ -92,12 +78,7 @@ def log_odds(terms: FloatArray, coefficients: FloatArray, intercept: float) -> F
     on, such as labels without any noise, a slope could turn negative and trust would fall where evidence grows: so
     there is a least slope.
 
-    Parameters
-    ----------
-    terms : array of shape (n_candidates, n_terms)
-        From `cell_terms`.
-    coefficients : array of shape (n_terms,)
-    intercept : float
+    `terms` (n_candidates, n_terms): from `cell_terms`.
 
     Examples
     --------
@@ -132,7 +113,8 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     odds = _class_conditional_odds(scores, Y, row)
     posterior = np.minimum(np.exp(np.minimum(odds, 0.0)), 1.0)
     odds = np.clip(odds, *_ODDS)
-    gap, alone = _gaps(odds, Y, row)
+    other = -best_other(-odds, Y)  # the most trusted one
+    alone = np.isinf(other)
     share = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
     frequency = np.log(share[Y.indices])
     sizes = np.diff(Y.indptr)
@@ -142,8 +124,8 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
     judgement = odds if confidence is None else np.clip(-logit(confidence), *_ODDS)
     single = {
         "odds": odds,
-        "gap": gap,
-        "alone": alone,
+        "gap": np.clip(np.where(alone, 0.0, odds - np.where(alone, 0.0, other)), -4.0, 4.0),
+        "alone": alone.astype(np.float64),
         "separation": np.full(len(odds), separation),
         "frequency": frequency - frequency.mean(),
         "rows alone": np.full(len(odds), (sizes == 1).sum() / max((sizes > 0).sum(), 1)),
@@ -156,7 +138,7 @@ def cell_terms(scores: FloatArray, Y: CSR, confidence: FloatArray | None = None)
 def _class_conditional_odds(scores: FloatArray, Y: CSR, row: IntArray) -> FloatArray:
     """Return log(rate (1 - eta) / ((1 - rate) eta)): eta the candidate rate at the score, rate that of false ones."""
     rate = noise_rates(scores, Y)
-    curve = _candidate_curve(scores, Y, row)
+    curve = _candidate_curve(scores, Y)
     eta = curve.predict(scores[row, Y.indices])
     return np.asarray(logit(rate)[Y.indices] - logit(eta))
 
@@ -183,7 +165,7 @@ def _weighted_quantile(values: FloatArray, weights: IntArray) -> float:
     return float(values[order[np.searchsorted(np.cumsum(weights[order]), _LOW_QUANTILE * weights.sum())]])
 
 
-def _candidate_curve(scores: FloatArray, Y: CSR, row: IntArray) -> IsotonicRegression:
+def _candidate_curve(scores: FloatArray, Y: CSR) -> IsotonicRegression:
     """Return the increasing curve from scores to candidate rates, pooled over labels."""
     labelled = np.flatnonzero(np.diff(Y.indptr) > 0)
     step = -(-len(labelled) * Y.shape[1] // _MAX_CELLS)
@@ -193,20 +175,27 @@ def _candidate_curve(scores: FloatArray, Y: CSR, row: IntArray) -> IsotonicRegre
     return IsotonicRegression(out_of_bounds="clip", y_min=1e-4, y_max=1 - 1e-3).fit(cells, target)
 
 
-def _gaps(odds: FloatArray, Y: CSR, row: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return each cell's odds minus those of the row's most trusted other candidate, and whether there is no other."""
-    order = np.lexsort((odds, row))
-    starts = Y.indptr[:-1][np.diff(Y.indptr) > 0]
-    lowest, second = np.full(Y.shape[0], np.inf), np.full(Y.shape[0], np.inf)
-    first_cell = order[starts]
-    lowest[row[first_cell]] = odds[first_cell]
-    several = starts[np.diff(Y.indptr)[row[first_cell]] > 1]
-    second[row[order[several]]] = odds[order[several + 1]]
-    is_lowest = np.zeros(len(odds), dtype=bool)
-    is_lowest[first_cell] = True
-    other = np.where(is_lowest, second[row], lowest[row])
-    alone = ~np.isfinite(other)
-    return np.clip(np.where(alone, 0.0, odds - np.where(alone, 0.0, other)), -4.0, 4.0), alone.astype(np.float64)
+def two_best(values: FloatArray, Y: CSR) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return per row the label of its best candidate, its value and that of the second; -1, -inf where there is none.
+
+    `values` (aligned with ``Y.data``).
+    """
+    order = np.lexsort((-values, row_of_cells(Y)))
+    size = np.diff(Y.indptr)
+    label = np.full(Y.shape[0], -1, dtype=np.int64)
+    best, second = np.full(Y.shape[0], -np.inf), np.full(Y.shape[0], -np.inf)
+    one, two = np.flatnonzero(size > 0), np.flatnonzero(size > 1)
+    label[one] = Y.indices[order[Y.indptr[one]]]
+    best[one] = values[order[Y.indptr[one]]]
+    second[two] = values[order[Y.indptr[two] + 1]]
+    return label, best, second
+
+
+def best_other(values: FloatArray, Y: CSR) -> FloatArray:
+    """Return per candidate the best value among the row's other candidates, -inf where there is none."""
+    row = row_of_cells(Y)
+    label, best, second = two_best(values, Y)
+    return np.where(label[row] == Y.indices, second[row], best[row])
 
 
 def _separation(scores: FloatArray, Y: CSR, row: IntArray) -> float:

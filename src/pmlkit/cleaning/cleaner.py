@@ -1,8 +1,7 @@
-"""`clean` for a table at hand, `LabelCleaner` for pipelines."""
+"""Public entry points: the function `clean` and the estimator `LabelCleaner`."""
 
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,24 +12,41 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, as_ids, as_media, is_table, row_hash
-from pmlkit._labels import LabelFormat, as_indicator, in_format, read_labels
-from pmlkit._typing import FloatArray
+from pmlkit._arrays import (
+    LabelFormat,
+    Media,
+    as_csr,
+    as_ids,
+    as_indicator,
+    as_media,
+    in_format,
+    is_table,
+    read_labels,
+    row_hash,
+)
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit._words import listing
-from pmlkit.blocks import holds_blocks
+from pmlkit.blocks import RowBlocks, holds_blocks
 from pmlkit.cleaning.audit.answers import Settle
-from pmlkit.cleaning.audit.verified import with_answers
-from pmlkit.cleaning.blocks import fit_to_blocks, judged_blocks, row_keys
+from pmlkit.cleaning.audit.engine import with_answers
 from pmlkit.cleaning.calibration import false_probability
-from pmlkit.cleaning.estimates import assess
-from pmlkit.cleaning.evidence import checked_probabilities, cross_fit, given_evidence, predicts_labels, well_predicted
+from pmlkit.cleaning.estimates import Verdict, assess
+from pmlkit.cleaning.evidence import (
+    Evidence,
+    block_row_keys,
+    checked_probabilities,
+    cross_fit,
+    fit_to_blocks,
+    given_evidence,
+    judged_blocks,
+    predicts_labels,
+    well_predicted,
+)
 from pmlkit.cleaning.result import CleaningResult
-from pmlkit.data.files.side_features import read_probabilities
-from pmlkit.methods import labels, make_classifier
+from pmlkit.methods import fitting, make_classifier
 from pmlkit.methods.base import BasePML
 from pmlkit.methods.model_file import model_file_state
-
-__all__ = ["LabelCleaner", "clean"]
+from pmlkit.methods.progress import FitProgress
 
 
 class _Validator(BaseEstimator):
@@ -52,8 +68,7 @@ def clean(
     media: Any = None,
     verified: Any = None,
     settle: Settle = "latest",
-    on_fit: Callable[[Any], Any] = lambda model: None,
-    on_comparison: Callable[[], Any] = lambda: None,
+    on_progress: Callable[[int, int | None], Any] | None = None,
 ) -> CleaningResult:
     """Find the candidates that are probably wrong.
 
@@ -95,10 +110,10 @@ def clean(
         "right" or "unsure"): wrong ones are removed, right ones stay, and doubts of the others are learned from them.
     settle : {"latest", "majority"}, default="latest"
         Which of several answers about one label counts; a tie of the majority comes to "unsure".
-    on_fit : callable, optional
-        Called with each estimator before it is fitted, to watch it.
-    on_comparison : callable, optional
-        Called without arguments after each of the two comparisons with injected cells, which follow all fits.
+    on_progress : callable, optional
+        Called after each step with the number of steps that are done and of all steps, None where that is unknown.
+        Steps are the iterations of a fit, where scikit-learn has callbacks (1.9 and newer), and two comparisons
+        afterwards. Each fit begins anew with 0.
 
     Returns
     -------
@@ -113,6 +128,68 @@ def clean(
     >>> result.noise_rate_.overall.low <= result.noise_rate_.overall <= result.noise_rate_.overall.high
     True
     """
+    if every_row_has_a_label not in (True, False, "auto"):
+        raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
+    if empty_rows not in ("auto", "unlabelled", "negative"):
+        raise ValueError(f"empty_rows must be 'auto', 'unlabelled' or 'negative', got {empty_rows!r}.")
+    given = _read(X, Y, pred_probs, label_names, row_names, media)
+    judged = _labels_to_judge(given.Y, min_rows)
+    candidates = as_csr(given.Y[:, judged])
+    steps = _Steps(on_progress)
+    if pred_probs is not None:
+        probabilities = checked_probabilities(pred_probs, given.Y.shape, given.label_names)
+        evidence = given_evidence(probabilities[:, judged], candidates)
+    else:
+        model = _judge(method, every_row_has_a_label=every_row_has_a_label, empty_rows=empty_rows)
+        if given.blocks is None:
+            names = [given.label_names[k] for k in judged]
+            evidence = cross_fit(model, given.X, candidates, n_folds=n_folds, label_names=names, on_fit=steps.watch)
+        else:
+            evidence = fit_to_blocks(model, given.blocks, judged, candidates, on_fit=steps.watch)
+    if not predicts_labels(evidence.scores, candidates):
+        what = "probabilities" if pred_probs is not None else f"features{_used_columns(given.table)}"
+        raise ValueError(
+            f"The {what} do not predict the labels any better than chance, so no label can be judged by them: choose "
+            "others."
+        )
+    verdict = assess(
+        false_probability(evidence.scores, candidates, evidence.confidence),
+        evidence.scores,
+        candidates,
+        given.row_keys(evidence),
+        calibrated=evidence.confidence is not None,
+        every_row_has_a_label=every_row_has_a_label,
+        on_comparison=steps.advance,
+    )
+    result = _result(given, judged, candidates, evidence, verdict)
+    return result if verified is None else with_answers(result, verified, settle)
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What `clean` was given, in one form.
+
+    `blocks`: rows that stay where they are, without `X`. `table`: where the rows came from, for messages.
+    """
+
+    X: Features | None
+    Y: CSR
+    label_names: tuple[str, ...]
+    row_names: Sequence[Any] | None
+    media: Media | None
+    label_format: LabelFormat
+    blocks: RowBlocks | None
+    table: Any
+
+    def row_keys(self, evidence: Evidence) -> IntArray:
+        """Return numbers that identify the rows by their content, or where there is none by the evidence."""
+        if self.blocks is not None:
+            return block_row_keys(self.blocks)
+        return row_hash(evidence.scores if self.X is None else self.X)
+
+
+def _read(X: Any, Y: Any, pred_probs: Any, label_names: Any, row_names: Any, media: Any) -> _Given:
+    """Validate rows and candidates of any kind; what is not given is taken from the table, if X is one."""
     blocks = table = None
     if holds_blocks(X):
         blocks, Y = judged_blocks(X, Y, pred_probs)
@@ -128,14 +205,8 @@ def clean(
         raise ValueError("Y must be given: the candidates to judge.")
     if X is None and pred_probs is None and blocks is None:
         raise ValueError("X must be given, the features to judge labels by, or pred_probs, a model's probabilities.")
-    if every_row_has_a_label not in (True, False, "auto"):
-        raise ValueError(f"every_row_has_a_label must be True, False or 'auto', got {every_row_has_a_label!r}.")
-    if empty_rows not in ("auto", "unlabelled", "negative"):
-        raise ValueError(f"empty_rows must be 'auto', 'unlabelled' or 'negative', got {empty_rows!r}.")
     given = read_labels(Y, names=label_names)
-    names = label_names if label_names is not None else given.names
     X, candidates = _validated(X, given.indicator)
-    candidates = candidates.astype(np.float64)
     n_rows, n_labels = candidates.shape
     if n_labels == 1:
         raise ValueError(
@@ -143,74 +214,94 @@ def clean(
         )
     if not candidates.nnz:
         raise ValueError("Y has no candidate label in any row: there is nothing to clean.")
+    names = label_names if label_names is not None else given.names
     names = tuple(str(name) for name in (names if names is not None else [f"label_{k}" for k in range(n_labels)]))
     if len(names) != n_labels:
         raise ValueError(f"label_names must name the {n_labels} labels, got {len(names)}.")
-    count = np.bincount(candidates.indices, minlength=n_labels)
-    # A label on every row has nothing to be compared with.
-    judged = np.flatnonzero((count >= max(min_rows, 1)) & (count < n_rows))
+    return _Given(
+        X=X,
+        Y=candidates.astype(np.float64),
+        label_names=names,
+        row_names=as_ids(row_names, n_rows),
+        media=as_media(media, n_rows),
+        label_format=given.format if blocks is None else blocks.label_format,
+        blocks=blocks,
+        table=table,
+    )
+
+
+def _labels_to_judge(Y: CSR, min_rows: int) -> IntArray:
+    """Return the labels on enough rows; a label on every row has nothing to be compared with."""
+    count = np.bincount(Y.indices, minlength=Y.shape[1])
+    judged = np.flatnonzero((count >= max(min_rows, 1)) & (count < Y.shape[0]))
     if len(judged) < 2:
         raise ValueError(
             f"Fewer than two labels are on at least {max(min_rows, 1)} rows but not on all of them: there is too "
             "little to judge any label by."
         )
-    part = as_csr(candidates[:, judged])
-    if pred_probs is not None:
-        if isinstance(pred_probs, str | os.PathLike):
-            pred_probs = read_probabilities(pred_probs, n_rows)
-        probabilities = checked_probabilities(pred_probs, (n_rows, n_labels), names)
-        evidence = given_evidence(probabilities[:, judged], part)
-    else:
-        model = make_classifier(method)
-        said = {"every_row_has_a_label": every_row_has_a_label, "empty_rows": empty_rows}
-        known = model.get_params()
-        model.set_params(**{name: value for name, value in said.items() if value != "auto" and name in known})
-        if blocks is None:
-            judged_names = [names[k] for k in judged]
-            evidence = cross_fit(model, X, part, n_folds=n_folds, label_names=judged_names, on_fit=on_fit)
-        else:
-            evidence = fit_to_blocks(model, blocks, judged, part, on_fit=on_fit)
-    if not predicts_labels(evidence.scores, part):
-        what = f"features{_used_columns(table)}" if pred_probs is None else "probabilities"
-        raise ValueError(
-            f"The {what} do not predict the labels any better than chance, so no label can be judged by them: choose "
-            "others."
-        )
-    verdict = assess(
-        false_probability(evidence.scores, part, evidence.confidence),
-        evidence.scores,
-        part,
-        row_hash(evidence.scores if X is None else X) if blocks is None else row_keys(blocks),
-        calibrated=evidence.confidence is not None,
-        every_row_has_a_label=every_row_has_a_label,
-        on_comparison=on_comparison,
-    )
-    doubt = np.zeros(candidates.nnz)
-    doubt[np.isin(candidates.indices, judged)] = verdict.doubt
-    scores = evidence.scores
+    return judged
+
+
+def _judge(method: Any, **said: Any) -> Any:
+    """Return the unfitted method, told what is known of the rows as far as it has parameters for it."""
+    model = make_classifier(method)
+    known = model.get_params()
+    return model.set_params(**{name: value for name, value in said.items() if value != "auto" and name in known})
+
+
+def _result(given: _Given, judged: IntArray, candidates: CSR, evidence: Evidence, verdict: Verdict) -> CleaningResult:
+    """Put what is known of the judged labels among all labels: the others have no doubts, and their share as scores."""
+    (n_rows, n_labels), Y = given.Y.shape, given.Y
+    count = np.bincount(Y.indices, minlength=n_labels)
+    doubt = np.zeros(Y.nnz)
+    doubt[np.isin(Y.indices, judged)] = verdict.doubt
     predicted = np.zeros(n_labels, dtype=bool)
-    predicted[judged] = well_predicted(evidence.scores, part)
+    predicted[judged] = well_predicted(evidence.scores, candidates)
+    scores = evidence.scores
     if len(judged) < n_labels:
         scores = np.tile((count / n_rows).astype(np.float32), (n_rows, 1))
         scores[:, judged] = evidence.scores
-    result = CleaningResult(
-        X=X,
-        Y=candidates,
+    return CleaningResult(
+        X=given.X,
+        Y=Y,
         doubt=doubt,
         scores=scores,
-        label_names=names,
-        row_names=as_ids(row_names, n_rows),
-        media=as_media(media, n_rows),
+        label_names=given.label_names,
+        row_names=given.row_names,
+        media=given.media,
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
         method=evidence.method,
-        given=given.format if blocks is None else blocks.label_format,
+        given=given.label_format,
         overall_rate=verdict.noise_rate,
         random_mistakes_=verdict.random_mistakes,
         safe_depths=verdict.safe_depths,
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )
-    return result if verified is None else with_answers(result, verified, settle)
+
+
+class _Steps:
+    """Count the iterations of a fit, as far as scikit-learn reports them, and the two comparisons that follow it."""
+
+    def __init__(self, on_progress: Callable[[int, int | None], Any] | None) -> None:
+        self._on_progress, self._done = on_progress, 0
+        self._total: int | None = None
+
+    def watch(self, model: Any) -> None:
+        """Follow the fit of an estimator."""
+        if self._on_progress is not None and hasattr(model, "set_callbacks"):
+            model.set_callbacks(FitProgress(self))
+
+    def expect(self, total: int | None) -> None:
+        """Begin with a fit of so many iterations."""
+        self._done, self._total = -1, None if total is None else total + 2
+        self.advance()
+
+    def advance(self) -> None:
+        """Report one more step."""
+        self._done += 1
+        if self._on_progress is not None:
+            self._on_progress(self._done, self._total)
 
 
 def _used_columns(table: Any) -> str:
@@ -332,11 +423,11 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             labels are judged by comparing them with others.
         """
         self._validate_params()
-        given, form, names = labels.describe(y)
+        given, form, names = fitting.describe(y)
         _, target = validate_data(
             self, X, given, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
         )
-        Y, self.classes_ = labels.candidates(target, form)
+        Y, self.classes_ = fitting.candidates(target, form)
         self.result_ = None
         self.label_confidence_ = Y
         if Y.shape[1] > 1:

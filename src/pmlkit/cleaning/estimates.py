@@ -15,20 +15,19 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, FloatArray, IntArray
-from pmlkit.cleaning.calibration import LABEL_SPREAD
-from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull
-from pmlkit.cleaning.rank_mixture import SafeDepths
+from pmlkit.cleaning.injected_null import InjectedCells, InjectedNull, SafeDepths
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Estimate", "NoiseRates", "Verdict", "assess", "judge", "n_first", "rates_per_label", "with_mean"]
 
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
 _SLOPE = (0.3, 0.55)  # from both to log odds: without random mistakes, and with nothing but random mistakes
 _UNSEEN = 3.1  # log odds by which the map was too low on the worst real noise
 _UNSEEN_OTHER_JUDGE = 4.0
+# Standard deviation, on the scale of log odds, of what the map gets wrong about a label beyond its whole data set.
+_LABEL_SPREAD = 0.57
 _LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
 
 
@@ -97,23 +96,12 @@ class NoiseRates:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about the candidates of a table without any answer.
+    """What is known about the candidates of a table without any answer."""
 
-    Attributes
-    ----------
-    doubt : array aligned with ``Y.data``
-        How likely each candidate is false; the mean is `noise_rate`.
-    noise_rate : Estimate
-        Share of false candidates.
-    random_mistakes : Estimate
-        Share of candidates that look as if they had been given at random.
-    safe_depths : SafeDepths
-        How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
-    """
-
-    doubt: FloatArray
-    noise_rate: Estimate
-    random_mistakes: Estimate
+    doubt: FloatArray  # how likely each candidate is false; the mean is `noise_rate`, aligned with ``Y.data``
+    noise_rate: Estimate  # share of false candidates
+    random_mistakes: Estimate  # share of candidates that look as if they had been given at random
+    # How many of the most suspicious candidates may be removed unseen at a precision, of labels on enough rows.
     safe_depths: SafeDepths
 
 
@@ -132,18 +120,9 @@ def assess(
     Twice: the first comparison tells how many mistakes are random, and how likely each candidate is one. The second
     learns what given cells look like from those that are left, and counts how labels go together.
 
-    Parameters
-    ----------
-    map_doubt : array aligned with ``Y.data``
-        From `pmlkit.cleaning.calibration.false_probability`.
-    scores, Y, row_keys
-        See `pmlkit.cleaning.injected_null.InjectedCells`.
-    calibrated : bool, default=True
-        Whether the map was made for this kind of evidence.
-    every_row_has_a_label : bool or "auto", default="auto"
-        See `pmlkit.clean`.
-    on_comparison : callable, optional
-        Called after each comparison.
+    `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `scores`, `Y`,
+    `row_keys`: see `pmlkit.cleaning.injected_null.InjectedCells`. `calibrated`: whether the map was made for this kind
+    of evidence. `every_row_has_a_label`: see `pmlkit.clean`. `on_comparison`: called after each comparison.
     """
     at_least_one = (np.diff(Y.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
     is_known = every_row_has_a_label is True
@@ -165,25 +144,16 @@ def judge(
     Where mistakes look random the comparison counts most, and where the map sees more mistakes than random ones, the
     map: such mistakes follow the features, and injected cells do not look like them.
 
-    Parameters
-    ----------
-    map_doubt : array aligned with ``Y.data``
-        From `pmlkit.cleaning.calibration.false_probability`.
-    null : InjectedNull
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    calibrated : bool, default=True
-        Whether the map was made for this kind of evidence.
-    every_row_has_a_label : bool, default=False
-        Whether it is known that every row has a true label.
+    `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `Y`: candidates.
+    `calibrated`: whether the map was made for this kind of evidence. `every_row_has_a_label`: whether it is known that
+    every row has a true label.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scipy import sparse
     >>> from pmlkit.cleaning.estimates import judge
-    >>> from pmlkit.cleaning.injected_null import InjectedNull
-    >>> from pmlkit.cleaning.rank_mixture import RankMixture
+    >>> from pmlkit.cleaning.injected_null import InjectedNull, RankMixture
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)
@@ -200,15 +170,15 @@ def judge(
     )
     share_random = min(1.0, rate / max(by_map, 1e-9))
     weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
-    log_odds = _log_odds(map_doubt) + weight * null.suspicion(share_random)
+    suspicion = log_odds(map_doubt) + weight * null.suspicion(share_random)
     slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
-    high = min(most, float(expit(_log_odds(np.array([by_map]))[0] + unseen)))
+    high = min(most, float(expit(log_odds(np.array([by_map]))[0] + unseen)))
     middle = min(0.5 * (by_map + rate), max(most, rate))
     noise_rate = Estimate(middle, 0.0, high)
-    doubt = with_mean(slope * log_odds, middle)
+    doubt = with_mean(slope * suspicion, middle)
     # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
     depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
     return Verdict(doubt, noise_rate, random_mistakes, depths)
@@ -219,15 +189,9 @@ def rates_per_label(
 ) -> "pd.DataFrame":
     """Return `NoiseRates.per_label`.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    doubt, low, high : arrays aligned with ``Y.data``
-        How likely each candidate is false, and if as few, and as many, are as may be.
-    cannot_tell : array of str of shape (n_labels,)
-        Why nothing can be said of a label; empty where something can be.
-    label_names : sequence of str
+    `Y`: candidates. `doubt`, `low`, `high` (aligned with ``Y.data``): how likely each candidate is false, and if as
+    few, and as many, are as may be. `cannot_tell` (n_labels,): why nothing can be said of a label; empty where
+    something can be.
     """
     import pandas as pd
 
@@ -287,12 +251,13 @@ def with_mean(log_odds: FloatArray, mean: float) -> FloatArray:
     return np.asarray(expit(log_odds + shift))
 
 
-def _log_odds(probability: FloatArray) -> FloatArray:
+def log_odds(probability: FloatArray) -> FloatArray:
+    """Return log odds, kept away from certainty."""
     return np.asarray(logit(np.clip(probability, 1e-6, 1.0 - 1e-6)))
 
 
 def _widened(rate: FloatArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
     """Widen rates of labels, on the scale of log odds, by what is wrong about one and by what few rows leave open."""
     inside = np.clip(rate, 1e-4, 1 - 1e-4)
-    width = _Z90 * np.sqrt(LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
+    width = _Z90 * np.sqrt(_LABEL_SPREAD**2 + 1.0 / np.maximum(count * inside * (1 - inside), 1.0))
     return expit(logit(inside) - width), expit(logit(inside) + width)

@@ -2,8 +2,11 @@
 
 Methods that cross-fit inside (`ClearPML`, `CandidateLogistic`, `CandidateClassifier`) are fitted once. Any other
 estimator is fitted once per fold, on the rows of the other folds. Or the user brings probabilities of his own model.
+With rows in blocks the features stay where they are; candidates and their scores come to one place.
 """
 
+import copy
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,48 +19,34 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from pmlkit._arrays import frame_names
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
+from pmlkit._arrays import as_csr, frame_names, row_hash
+from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit._words import did_you_mean
+from pmlkit.blocks import RowBlocks, as_row_blocks
+from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
-
-__all__ = [
-    "Evidence",
-    "checked_probabilities",
-    "cross_fit",
-    "evidence_of",
-    "given_evidence",
-    "label_auc",
-    "predicts_labels",
-    "well_predicted",
-]
+from pmlkit.numerics.content import content_folds
 
 _TOO_GOOD = 0.99  # mean AUC from which probabilities must be in-sample
 _MAX_AUC_ROWS = 20_000
 _Z95 = 1.645
 _LEAST_AUC = 0.6
 
+MOST_CELLS = 40_000_000
+"""Scores, rows times labels, that are judged in one place: 160 MB."""
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of every cell, by models that did not see the row's own labels.
+    """What is known of every cell, by models that did not see the row's own labels."""
 
-    Attributes
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        About how likely a row with these features is to be given the label; float32.
-    method : str
-        Who made it, in words.
-    confidence : array, optional
-        How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
-        `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
-    """
-
+    # About how likely a row with these features is to be given the label; float32, (n_samples, n_labels).
     scores: FloatArray
-    method: str
+    method: str  # who made it, in words
+    # How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
+    # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     confidence: FloatArray | None = None
 
 
@@ -72,23 +61,9 @@ def cross_fit(
 ) -> Evidence:
     """Score every cell by models that did not see its row.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted; it is not changed.
-    X : array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates, in canonical form (`pmlkit._arrays.as_csr`).
-    n_folds : int, default=5
-        For estimators that do not cross-fit inside. Identical rows share a fold.
-    label_names : sequence of str, optional
-        For warnings of estimators that cross-fit inside.
-    on_fit : callable, optional
-        Called with each estimator before it is fitted, to watch it.
-
-    Returns
-    -------
-    evidence : Evidence
+    `model`: unfitted; it is not changed. `Y`: candidates, in canonical form (`pmlkit._arrays.as_csr`). `n_folds`: for
+    estimators that do not cross-fit inside. Identical rows share a fold. `label_names`: for warnings of estimators that
+    cross-fit inside. `on_fit`: called with each estimator before it is fitted, to watch it.
 
     Examples
     --------
@@ -132,14 +107,8 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
 def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequence[str]) -> FloatArray:
     """Return the user's probabilities as an array, or say what is wrong with them.
 
-    Parameters
-    ----------
-    pred_probs : array or DataFrame of shape (n_samples, n_labels)
-        A DataFrame whose columns are the labels in another order is put in order.
-    shape : tuple
-        Of the candidates.
-    names : sequence of str
-        Of the labels.
+    `pred_probs`: array, DataFrame or path; a DataFrame whose columns are the labels in another order is put in order.
+    `shape`: of the candidates. `names`: of the labels.
 
     Examples
     --------
@@ -147,6 +116,8 @@ def checked_probabilities(pred_probs: Any, shape: tuple[int, int], names: Sequen
     >>> checked_probabilities([[0.1, 0.9]], (1, 2), ["a", "b"]).tolist()
     [[0.1, 0.9]]
     """
+    if isinstance(pred_probs, str | os.PathLike):
+        pred_probs = read_probabilities(pred_probs, shape[0])
     try:
         values = np.asarray(pred_probs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -198,17 +169,7 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
 def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
     """Return per label the AUC of telling its candidates from other labelled rows, and its error if it were 0.5.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    auc, error : arrays of shape (n_labels,)
-        0.5 and infinity for labels that are on no row, or on all.
+    0.5 and infinity for labels that are on no row, or on all. `scores`: out-of-fold. `Y`: candidates.
 
     Examples
     --------
@@ -238,19 +199,7 @@ def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
 
     Features that have nothing to do with the labels, such as a column of random numbers, leave nothing to judge by.
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off
-    where it does not.
-
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Returns
-    -------
-    predicts_labels : bool
-        By the rank-sum statistics of all labels together, at a level of 5 %.
+    where it does not. A test by the rank-sum statistics of all labels together, at a level of 5 %.
 
     Examples
     --------
@@ -329,3 +278,54 @@ def _as_probabilities(raw: FloatArray, Y: CSR) -> FloatArray:
         slope = max(float(curve.coef_[0, 0]), 0.0)
         scores[:, k] = expit(slope * z[:, 0] + float(curve.intercept_[0]))
     return scores
+
+
+def judged_blocks(X: Any, Y: Any, pred_probs: Any) -> tuple[RowBlocks, CSR]:
+    """Return rows in blocks that `clean` can judge and all their candidates, or say why it cannot."""
+    if pred_probs is not None:
+        raise ValueError("pred_probs are for data in memory: leave them out, or compute Y first and leave X out.")
+    rows = as_row_blocks(X, Y)
+    if rows.Y is None:
+        raise ValueError("Y must be given: the candidates to judge.")
+    if rows.n_rows * rows.n_labels > MOST_CELLS:
+        raise ValueError(
+            f"clean judges blocks of up to {MOST_CELLS:,} cells, got {rows.n_rows:,} rows x {rows.n_labels:,} labels: "
+            "give some of the rows, or fit ClearPML to all, whose label_confidence_ is lowest where labels are "
+            "probably wrong."
+        )
+    return rows, rows.Y.compute()
+
+
+def fit_to_blocks(model: Any, rows: RowBlocks, judged: IntArray, Y: CSR, *, on_fit: Callable[[Any], Any]) -> Evidence:
+    """Score every cell of the judged labels by a method that learns from blocks and cross-fits inside."""
+    if not (getattr(model, "_fits_blocks", False) and getattr(model, "_cross_fits", False)):
+        raise ValueError(
+            f"{type(model).__name__} cannot judge labels in blocks: use ClearPML, or compute X and Y first."
+        )
+    assert rows.Y is not None
+    part = copy.copy(rows)
+    part.Y = rows.engine.map(_columns, rows.Y, labels=judged)
+    part.n_labels, part.label_names = len(judged), tuple(rows.label_names[k] for k in judged)
+    fitted = clone(model)
+    on_fit(fitted)
+    fitted.fit(part)
+    scores, confidence = (_here(rows, array) for array in (fitted.out_of_fold_scores_, fitted.label_confidence_))
+    return evidence_of(fitted, np.array(scores), confidence.data, Y)
+
+
+def block_row_keys(rows: RowBlocks) -> IntArray:
+    """Return numbers that identify the rows by their content."""
+    return np.concatenate(rows.engine.reduce(_keys, rows.X))
+
+
+def _here(rows: RowBlocks, array: Any) -> Any:
+    client = getattr(rows.engine, "client", None)
+    return array.compute() if client is None else array.compute(scheduler=client)
+
+
+def _columns(Y: CSR, *, labels: IntArray) -> CSR:
+    return as_csr(Y[:, labels])
+
+
+def _keys(X: Features) -> list[Any]:
+    return [row_hash(X)]

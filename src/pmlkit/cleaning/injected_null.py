@@ -2,26 +2,43 @@
 
 A label that was not given to a row is false there (the assumption of partial multi-label learning), and out-of-fold
 evidence does not depend on a cell's own candidacy. So a sample of non-candidates shows, without refitting anything,
-what false candidates look like. A small classifier learns to tell these injected cells from the given ones, by
-`pmlkit.cleaning.cell_features`; given cells that look injected are suspicious, and how they rank among the injected
-ones tells how many are random mistakes (`pmlkit.cleaning.rank_mixture`).
+what false candidates look like:
+
+- `CellFeatures` describes given and injected cells alike, so that nothing gives away which of the two a cell is: counts
+  leave out the cell itself and its row, and the number of a row's candidates is no feature.
+- `InjectedCells` fits a small classifier that tells injected cells from given ones; given cells that look injected are
+  suspicious.
+- `RankMixture` tells how many given cells are random mistakes, and how many right labels rank among them. Ranked among
+  injected cells, which are false and were drawn at random, random mistakes are anywhere: their ranks are uniform. Right
+  labels look less like mistakes. How much less can be seen from the mean rank of all given cells, once a share of
+  random mistakes is supposed; how many right labels rank high all the same then follows from the usual model of a ROC
+  curve, two normal distributions. One share explains both the mean rank and the number of cells that rank high.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr, ndtri
 
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
-from pmlkit.cleaning.cell_features import JITTER, CellFeatures
-from pmlkit.cleaning.rank_mixture import RankMixture
-
-__all__ = ["ENOUGH_ROWS", "InjectedCells", "InjectedNull"]
+from pmlkit.cleaning.calibration import noise_rates, two_best
 
 ENOUGH_ROWS = 30
 """Of labels on fewer rows nothing is said, and nothing removed unseen."""
 
+JITTER = np.array([0.15, 0.01, 0.3, 0.15, 0.1, 0.2, 0.15, 0.02])
+"""Noise to be added to each feature before anything is learned from it, as standard deviations."""
+
+# Features of cells
+_N_RANKED = 10_000  # rows among which a score is ranked
+_BLOCK_CELLS = 5_000_000
+_N_RELATED = 30_000  # rows from which it is learned how labels go together
+_MAX_RELATED = 3_000  # labels up to which it is learned
+_PRIOR = 0.05  # ridge of that, relative to the variance
+
+# Injected cells
 _N_INJECTED = 8000
 _N_FITTED = 30_000  # given cells that the classifiers are fitted on, at most
 _N_FOLDS = 3
@@ -31,27 +48,138 @@ _KNOTS = (0.02, 0.25, 0.5, 0.75, 0.98)
 _RIDGE = 1.0
 _ROW_WEIGHT = 0.5  # of the at-least-one posterior
 
+# Ranks
+_TAIL = 0.4  # of the injected cells: those among which given cells are counted to find the share
+_NARROW_TAIL = 0.2
+# Right labels that no feature predicts are as anywhere as random mistakes, and the model of two normal distributions
+# does not know them. Without any noise up to 2 % of the labels of the sets that gates were chosen on looked so.
+_UNPREDICTED = 0.02
+_DEPTHS = np.arange(1, 17) / 20.0
+_STEP = 1e-4
+_UNIFORM_SPREAD = 0.29  # standard deviation of uniform ranks
+
+
+@dataclass(frozen=True)
+class RankMixture:
+    """The ranks of given cells among injected ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.injected_null import RankMixture
+    >>> rng = np.random.default_rng(0)
+    >>> right = np.sqrt(0.5) * rng.normal(size=7000) + 2.0
+    >>> rank = np.concatenate([rng.random(3000), np.searchsorted(np.sort(rng.normal(size=8000)), right) / 8000])
+    >>> bool(abs(RankMixture(rank, 8000).random_share() - 0.3) < 0.03)
+    True
+    """
+
+    rank: FloatArray  # share of the injected cells that look more like a mistake than the given one, (n_given,)
+    n_injected: int
+
+    def random_share(self, *, standard_errors: float = 0.0, narrow: bool = False) -> float:
+        """Estimate the share of given cells that are random mistakes.
+
+        `standard_errors`: by how many the estimate is lowered. `narrow`: whether to count among the most suspicious
+        fifth of the injected cells only: fewer right labels are there, but fewer of the mistakes, too, than of the
+        injected cells, and the estimate runs low.
+        """
+        if not len(self.rank) or not self.n_injected:
+            return 0.0
+        tail = _NARROW_TAIL if narrow else _TAIL
+        inside = self.rank <= tail
+        count, mean = float(inside.mean()), float(self.rank.mean())
+        share = _share(count, mean, tail)
+        if not standard_errors:
+            return share
+        by_count = (_share(count + _STEP, mean, tail) - _share(count - _STEP, mean, tail)) / (2 * _STEP)
+        by_mean = (_share(count, mean + _STEP, tail) - _share(count, mean - _STEP, tail)) / (2 * _STEP)
+        spread = float(np.std(by_count * inside + by_mean * self.rank))
+        error = spread * np.sqrt(1.0 / len(self.rank) + 1.0 / self.n_injected)
+        return float(np.clip(share - standard_errors * error, 0.0, 1.0))
+
+    def safe_depths(self, *, standard_errors: float = 1.0) -> "SafeDepths":
+        """Bound the share of random mistakes among the given cells that rank first, at growing depth.
+
+        The share of random mistakes and the number of cells are moved to the safe side by so many standard errors, and
+        two in a hundred right labels may be such as no feature predicts.
+        """
+        n_given = len(self.rank)
+        if not n_given or not self.n_injected:
+            return SafeDepths(0.0, np.zeros(len(_DEPTHS), dtype=np.int64), np.zeros(len(_DEPTHS)))
+        n_cells = np.searchsorted(np.sort(self.rank), _DEPTHS, side="right")
+        share = min(self.random_share(standard_errors=standard_errors), 0.99)
+        error = standard_errors * _UNIFORM_SPREAD * np.sqrt(1.0 / n_given + 1.0 / self.n_injected)
+        separation = (float(self.rank.mean()) - error - share / 2.0) / (1.0 - share)
+        right = (1.0 - share) * (right_share(_DEPTHS, separation) + _UNPREDICTED * _DEPTHS)
+        counted = np.maximum(n_cells - standard_errors * np.sqrt(n_cells), 1e-9) / n_given
+        return SafeDepths(share, n_cells, np.maximum(1.0 - right / counted, 0.0))
+
+
+@dataclass(frozen=True)
+class SafeDepths:
+    """How precise it is, at least, to take the given cells that look most like mistakes for mistakes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.injected_null import SafeDepths
+    >>> depths = SafeDepths(0.3, np.array([40, 90, 150]), np.array([0.8, 0.95, 0.7]))
+    >>> depths.depth(0.9), depths.depth(0.99)
+    (90, 0)
+    """
+
+    random_share: float  # lower bound of the share of random mistakes among all given cells
+    n_cells: IntArray  # how many given cells rank among the first 5 %, 10 %, ... 80 % of the injected ones
+    precision: FloatArray  # lower bound of the share of random mistakes among these; 0 where there is none
+
+    def depth(self, precision: float) -> int:
+        """Return how many cells can be taken at a precision."""
+        reached = np.flatnonzero(self.precision >= precision)
+        return int(self.n_cells[reached[-1]]) if len(reached) else 0
+
+
+def right_share(depth: FloatArray | float, separation: float) -> FloatArray:
+    """Return the share of right labels that rank among the first `depth` of the injected cells.
+
+    `depth`: share of the injected cells. `separation`: chance that a right label ranks behind an injected cell: the
+    area under the ROC curve.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.injected_null import right_share
+    >>> right_share(0.2, 0.5).round(6).item(), right_share(0.2, 0.95).round(4).item()
+    (0.2, 0.0008)
+    """
+    shift = np.sqrt(2.0) * ndtri(np.clip(separation, 0.5, 0.9999))
+    return np.asarray(ndtr(ndtri(depth) - shift))
+
+
+def _share(count: float, mean: float, tail: float) -> float:
+    """Return the share that explains how many given cells rank in the tail, and their mean rank."""
+    most = min(2.0 * (1.0 - mean), 1.0 - 1e-6)  # right labels cannot rank behind more than all injected cells
+
+    def excess(share: float) -> float:
+        right = right_share(tail, (mean - share / 2.0) / (1.0 - share))
+        return share * tail + (1.0 - share) * float(right) - count
+
+    # The excess grows with the share. Ranks that are no higher than those of injected cells tell nothing.
+    if mean <= 0.5 or most <= 0.0 or excess(0.0) >= 0.0:
+        return 0.0
+    return most if excess(most) <= 0.0 else float(brentq(excess, 0.0, most, xtol=1e-9))
+
 
 @dataclass(frozen=True)
 class InjectedNull:
-    """What the comparison with injected cells says.
+    """What the comparison with injected cells says."""
 
-    Attributes
-    ----------
-    random, mixed : arrays aligned with ``Y.data``
-        Log density ratio of injected to given cells, out of fold: injected at random, and partly by score.
-    row_log_odds : array aligned with ``Y.data``
-        Log odds of being true, given the row's other candidates.
-    ranks : RankMixture
-        Of all given cells among all injected ones.
-    common_ranks : RankMixture
-        The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
-    """
-
+    # `random`, `mixed`: log density ratio of injected to given cells, out of fold: injected at random, and partly by
+    # score. All arrays are aligned with ``Y.data``.
     random: FloatArray
     mixed: FloatArray
-    row_log_odds: FloatArray
-    ranks: RankMixture
+    row_log_odds: FloatArray  # log odds of being true, given the row's other candidates
+    ranks: RankMixture  # of all given cells among all injected ones
+    # The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
     common_ranks: RankMixture
 
     def suspicion(self, share_random: float) -> FloatArray:
@@ -63,16 +191,9 @@ class InjectedNull:
 class InjectedCells:
     """Non-candidates that are scored as if they had been given, beside the candidates.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-        Out-of-fold probabilities.
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-    row_keys : array of shape (n_samples,)
-        Numbers that identify rows by their content, so that the order of the rows does not change the result.
-    every_row_has_a_label : bool
-        Whether a row's only candidate must be true.
+    `scores` (n_samples, n_labels): out-of-fold probabilities. `Y`: candidates. `row_keys` (n_samples,): numbers that
+    identify rows by their content, so that the order of the rows does not change the result. `every_row_has_a_label`:
+    whether a row's only candidate must be true.
 
     Examples
     --------
@@ -116,13 +237,10 @@ class InjectedCells:
     def compare(self, doubt: FloatArray, *, with_relations: bool = False) -> "InjectedNull":
         """Tell given from injected cells.
 
-        Parameters
-        ----------
-        doubt : array aligned with ``Y.data``
-            A first guess of how likely each candidate is false: doubtful ones count less as examples of given cells.
-        with_relations : bool, default=False
-            Whether it counts how labels go together. That says much about which are false, but little about how many:
-            beside other mistakes a mistake looks unlike an injected cell, and the count runs low.
+        `doubt` (aligned with ``Y.data``): a first guess of how likely each candidate is false: doubtful ones count less
+        as examples of given cells. `with_relations`: whether it counts how labels go together. That says much about
+        which are false, but little about how many: beside other mistakes a mistake looks unlike an injected cell, and
+        the count runs low.
         """
         n = len(JITTER) if with_relations else len(JITTER) - 1
         given = self._given.first(n)
@@ -227,3 +345,165 @@ def _logistic(basis: FloatArray, y: BoolArray, weight: FloatArray) -> FloatArray
         if size < 1e-4:
             break
     return coef
+
+
+class CellFeatures:
+    """Looks up what cells look like, each without its own candidacy.
+
+    `scores` (n_samples, n_labels): out-of-fold probabilities. `Y`: candidates. `fold` (n_samples,): what is learned
+    from other rows is learned from those of the other folds. `by_content` (n_samples,): the rows in an order that does
+    not depend on theirs. `every_row_has_a_label`: whether a row's only candidate must be true.
+    """
+
+    def __init__(
+        self, scores: FloatArray, Y: CSR, fold: IntArray, by_content: IntArray, *, every_row_has_a_label: bool
+    ) -> None:
+        self.scores, self.Y, self.every_row_has_a_label = scores, Y, every_row_has_a_label
+        self.fold, self.by_content = fold, by_content
+        self.relations = _relations(scores, Y, fold, by_content)
+        self.sizes = np.diff(Y.indptr)
+        labelled = np.flatnonzero(self.sizes)
+        self.n_labelled = len(labelled)
+        ranked = labelled[:: -(-len(labelled) // _N_RANKED)]
+        self.ranked = np.sort(scores[ranked], axis=0)
+        self.count = np.bincount(Y.indices, minlength=Y.shape[1])
+        indicator = Y.astype(np.float64)
+        self.together = (indicator.T @ indicator).toarray()
+        self.keys = row_of_cells(Y) * Y.shape[1] + Y.indices
+        own = _log_odds(scores[row_of_cells(Y), Y.indices])
+        self.best_label, self.best, self.second = two_best(own, Y)
+        self.usual_best = float(self.best[labelled].mean())
+        self.log_floor = float(np.log(noise_rates(scores, Y).max()))
+        self.row_total = np.bincount(
+            row_of_cells(Y), weights=np.logaddexp(0.0, own - self.log_floor), minlength=Y.shape[0]
+        )
+
+    def draw(self, n_cells: int, rng: np.random.Generator, *, by_score: bool) -> tuple[IntArray, IntArray]:
+        """Draw non-candidates: rows in proportion to their candidates, labels alike or in proportion to scores."""
+        size = self.sizes[self.by_content]
+        rows = self.by_content[rng.choice(len(size), size=3 * n_cells, p=size / size.sum())]
+        uniform = rng.random(len(rows))
+        n_labels = self.Y.shape[1]
+        if by_score:
+            total = self.scores[rows].astype(np.float64).cumsum(axis=1)
+            labels = (uniform[:, None] * total[:, -1:] > total).sum(axis=1)
+        else:
+            labels = (uniform * n_labels).astype(np.int64)
+        labels = np.minimum(labels, n_labels - 1)
+        key = rows * n_labels + labels
+        place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        free = np.flatnonzero(self.keys[place] != key)[:n_cells]
+        return rows[free], labels[free]
+
+    def features(self, rows: IntArray, labels: IntArray, *, own: bool) -> FloatArray:
+        """Return what cells look like, one column per number in `JITTER`.
+
+        Score, rank within the label, frequency, lead over the row's best other candidate, rank in the row,
+        co-occurrence with the row's other candidates, the score of the best other candidate, and what the row's other
+        labels, given or not, add to the score.
+        """
+        score = self.scores[rows, labels]
+        log_odds = _log_odds(score)
+        other = self.best[rows]
+        if own:
+            other = np.where(self.best_label[rows] == labels, self.second[rows], other)
+        alone = ~np.isfinite(other)
+        other = np.where(alone, self.usual_best, other)
+        rank = np.empty(len(rows))
+        for k in np.unique(labels):
+            mine = labels == k
+            rank[mine] = np.searchsorted(self.ranked[:, k], score[mine]) / len(self.ranked)
+        n_better, added = self._in_row(rows, labels)
+        return np.column_stack(
+            [
+                log_odds,
+                rank,
+                np.log((self.count[labels] - own + 0.5) / self.n_labelled),
+                np.where(alone, 0.0, log_odds - other),
+                np.log1p(n_better),
+                self._co_occurrence(rows, labels, own=own),
+                other,
+                added,
+            ]
+        )
+
+    def _in_row(self, rows: IntArray, labels: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return how many labels of the row score higher, and what its other labels add, by `_relations`."""
+        n_better, added = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        step = max(1, _BLOCK_CELLS // self.Y.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            row, label = rows[part], labels[part]
+            scores = self.scores[row]
+            n_better[part] = (scores > scores[np.arange(len(row)), label][:, None]).sum(axis=1)
+            surprise = self.Y[row].toarray() - scores
+            total = np.zeros(len(row))
+            for k, relation in enumerate(self.relations):
+                mine = self.fold[row] == k
+                total[mine] = np.einsum("ij,ij->i", surprise[mine], relation[label[mine]])
+            added[part] = total
+        return n_better, added
+
+    def _co_occurrence(self, rows: IntArray, labels: IntArray, *, own: bool) -> FloatArray:
+        """Return the mean log lift of a label with the row's other candidates, by all other rows."""
+        size = self.sizes[rows]
+        cell = np.repeat(np.arange(len(rows)), size)
+        first = np.cumsum(size) - size
+        other = self.Y.indices[np.arange(len(cell)) - np.repeat(first - self.Y.indptr[rows], size)]
+        label = labels[cell]
+        is_other = other != label
+        cell, other, label = cell[is_other], other[is_other], label[is_other]
+        expected = (self.count[label] - own) * (self.count[other] - 1.0) / self.n_labelled
+        lift = np.log((self.together[label, other] - own + 0.5) / (expected + 0.5))
+        total = np.bincount(cell, weights=lift, minlength=len(rows))
+        return np.asarray(total / np.maximum(np.bincount(cell, minlength=len(rows)), 1))
+
+    def row_log_odds(self, rows: IntArray, labels: IntArray, *, own: bool) -> FloatArray:
+        """Return the log odds of being true among the row's candidates, of which at least one is true."""
+        log_odds = _log_odds(self.scores[rows, labels]) - self.log_floor
+        if self.every_row_has_a_label:
+            others = self.row_total[rows] - (np.logaddexp(0.0, log_odds) if own else 0.0)
+            log_odds = log_odds - np.log(np.maximum(-np.expm1(-np.maximum(others, 0.0)), 1e-9))
+        return np.asarray(np.clip(log_odds, -10.0, 10.0))
+
+
+def _relations(scores: FloatArray, Y: CSR, fold: IntArray, by_content: IntArray) -> list[FloatArray]:
+    """Return per fold of the rows how what is surprising about the other labels of a row foretells each label.
+
+    Ridge regression of a label's residual (candidate minus score) on those of all others, by the inverse of their
+    covariance, on the rows of the other folds. A row of the result belongs to the label that is foretold. Its
+    coefficients add up to zero: an injected cell's row has one candidate more than it had, and the mere number of
+    a row's candidates must not tell injected cells from given ones.
+    """
+    n_labels = Y.shape[1]
+    if n_labels > _MAX_RELATED:
+        return []
+    labelled = by_content[np.diff(Y.indptr)[by_content] > 0]
+    some = labelled[:: -(-len(labelled) // _N_RELATED)]
+    n_folds = int(fold.max()) + 1
+    moment, count = np.zeros((n_folds, n_labels, n_labels)), np.zeros(n_folds)
+    step = max(1, _BLOCK_CELLS // n_labels)
+    for start in range(0, len(some), step):
+        rows = some[start : start + step]
+        surprise = Y[rows].toarray() - scores[rows].astype(np.float64)
+        for k in range(n_folds):
+            mine = surprise[fold[rows] == k]
+            moment[k] += mine.T @ mine
+            count[k] += len(mine)
+    found = []
+    for k in range(n_folds):
+        n = max(count.sum() - count[k], 1.0)
+        covariance = (moment.sum(axis=0) - moment[k]) / n
+        spread = np.sqrt(np.diag(covariance) + 1e-6)
+        correlation = covariance / np.outer(spread, spread)
+        precision = np.linalg.inv(correlation + (_PRIOR + n_labels / n) * np.eye(n_labels))
+        relation = -precision / np.diag(precision)[:, None] * np.outer(spread, 1.0 / spread)
+        np.fill_diagonal(relation, 0.0)
+        relation -= relation.sum(axis=1, keepdims=True) / max(n_labels - 1, 1)
+        np.fill_diagonal(relation, 0.0)
+        found.append(relation)
+    return found
+
+
+def _log_odds(probability: FloatArray) -> FloatArray:
+    return np.asarray(logit(np.clip(probability, 1e-4, 1.0 - 1e-4)), dtype=np.float64)

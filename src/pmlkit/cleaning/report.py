@@ -18,13 +18,12 @@ from pmlkit._typing import BoolArray
 from pmlkit._words import between, fact_table, grid, harmless, shortened
 from pmlkit.cleaning.audit.answers import WRONG
 from pmlkit.cleaning.estimates import Estimate
-from pmlkit.cleaning.neighbors import TWINS_LIMIT, Twins
+from pmlkit.cleaning.reasons import TWINS_LIMIT, Reason, Twins
 from pmlkit.cleaning.result import CleaningResult
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Audit
 
-__all__ = ["confused_pairs", "notebook_view", "png", "render_report", "summarise", "write_report"]
 
 _N_LABELS, _N_PAIRS, _N_SUSPECTS, _N_REMOVED, _N_BY_HAND, _N_TWINS, _N_MISSING = 20, 10, 24, 30, 12, 10, 12
 _TEXT_LENGTH = 280
@@ -36,10 +35,7 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 def render_report(summary: dict[str, Any]) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    summary : dict
-        From `summarise`.
+    `summary`: from `summarise`.
 
     Examples
     --------
@@ -60,21 +56,10 @@ def render_report(summary: dict[str, Any]) -> str:
     return environment.from_string(source).render(summary)
 
 
-def write_report(
-    result: CleaningResult,
-    path: str | os.PathLike[str],
-    *,
-    title: str,
-    precision: float = 0.9,
-    keep_at_least_one: bool = True,
-    audit: "Audit | None" = None,
-    force: bool = False,
-) -> None:
-    """Write the report of a result, whole or not at all."""
+def write_report(result: CleaningResult, path: str | os.PathLike[str], *, force: bool, **shown: Any) -> None:
+    """Write the report of a result, whole or not at all; `**shown`: see `summarise`."""
     target = check_target(path, force=force)
-    page = render_report(
-        summarise(result, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit)
-    )
+    page = render_report(summarise(result, **shown))
     with replacing(target) as stream:
         # A lone surrogate in somebody's text must not cost the whole page.
         stream.write(page.encode("utf-8", errors="replace"))
@@ -90,14 +75,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Return everything that the report shows, as plain numbers, texts, lists and dicts.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    title : str
-    precision, keep_at_least_one
-        What is removed, see `CleaningResult.removable`.
-    audit : Audit, optional
-        Answers about these labels.
+    `precision`, `keep_at_least_one`: what is removed, see `CleaningResult.removable`. `audit`: answers about these
+    labels.
 
     Examples
     --------
@@ -164,9 +143,8 @@ def notebook_view(result: CleaningResult) -> str:
         ("advice", result.advice()),
     ]
     cells = result.order[:_N_IN_NOTEBOOK]
-    named = result.row_names if result.row_names is not None else range(result.Y.shape[0])
     lines = [
-        (str(named[row]), result.label_names[k], f"{1.0 - doubt:.0%}")
+        (str(result.row_ids[row]), result.label_names[k], f"{1.0 - doubt:.0%}")
         for row, k, doubt in zip(result.rows[cells], result.Y.indices[cells], result.doubt[cells], strict=True)
     ]
     header = ("row", "label", "confidence")
@@ -204,14 +182,11 @@ def _missing(result: CleaningResult) -> list[dict[str, Any]]:
     rows, labels = result.missing_cells(_N_MISSING)
     return [
         {
-            "name": _row_name(result, row),
+            "name": result.row_name(row),
             "label": result.label_names[label],
             "score": float(result.scores[row, label]),
-            "others": [
-                result.label_names[k] for k in result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]
-            ],
-            "against": [part.text for part in reason.against],
-            "in_favour": [part.text for part in reason.in_favour],
+            "others": result.labels_of(row),
+            **_sides(reason),
             **_media(result, row),
         }
         for row, label, reason in zip(rows.tolist(), labels.tolist(), result.reasons_for(rows, labels), strict=True)
@@ -293,8 +268,7 @@ def _cards(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[
     return [
         {
             **line,
-            "against": [part.text for part in reason.against],
-            "in_favour": [part.text for part in reason.in_favour],
+            **_sides(reason),
             **_media(result, line["row"]),
         }
         for line, reason in zip(_lines(result, cells, removed), result.reasons(cells), strict=True)
@@ -304,14 +278,13 @@ def _cards(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[
 def _lines(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[str, Any]]:
     lines = []
     for cell in cells.tolist():
-        row, label = int(result.rows[cell]), int(result.Y.indices[cell])
-        others = [result.label_names[k] for k in result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]]
+        row, label = int(result.rows[cell]), result.label_names[int(result.Y.indices[cell])]
         lines.append(
             {
                 "row": row,
-                "name": _row_name(result, row),
-                "label": result.label_names[label],
-                "others": [name for name in others if name != result.label_names[label]],
+                "name": result.row_name(row),
+                "label": label,
+                "others": [name for name in result.labels_of(row) if name != label],
                 "confidence": float(1.0 - result.doubt[cell]),
                 "is_removed": bool(removed[cell]),
             }
@@ -319,8 +292,11 @@ def _lines(result: CleaningResult, cells: Any, removed: BoolArray) -> list[dict[
     return lines
 
 
-def _row_name(result: CleaningResult, row: int) -> str:
-    return f"row {row}" if result.row_names is None else str(result.row_names[row])
+def _sides(reason: Reason) -> dict[str, list[str]]:
+    return {
+        "against": [part.text for part in reason.against],
+        "in_favour": [part.text for part in reason.in_favour],
+    }
 
 
 def _media(result: CleaningResult, row: int) -> dict[str, str]:
@@ -338,8 +314,8 @@ def _twins(result: CleaningResult) -> list[dict[str, Any]]:
 
     return [
         {
-            "first": _row_name(result, twin.first),
-            "second": _row_name(result, twin.second),
+            "first": result.row_name(twin.first),
+            "second": result.row_name(twin.second),
             "similarity": twin.similarity,
             "only_first": names(twin.only_first),
             "only_second": names(twin.only_second),

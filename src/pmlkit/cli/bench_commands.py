@@ -9,93 +9,84 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmlkit._words import letters, printable
+from pmlkit.cli.options import (
+    Common,
+    Force,
+    argument,
+    check_output,
+    flag,
+    literal,
+    look_here_for_modules,
+    misuse,
+    option,
+)
 from pmlkit.cli.output import ERR, Misuse, Watch, emit, emit_facts, fact_table, plain_table, printable_lines, say
-from pmlkit.cli.params import Common, Force, flag, literal
-from pmlkit.cli.steps import check_output, look_here_for_modules, misuse
 
 if TYPE_CHECKING:
     from pmlkit.bench import Plan, RunSummary
     from pmlkit.bench.paper import Reproduction
 
-_plan_option = partial(typer.Option, rich_help_panel="What to run")
-_run_option = partial(typer.Option, rich_help_panel="How to run it")
+_plan_option = partial(option, rich_help_panel="What to run")
+_run_option = partial(option, rich_help_panel="How to run it")
 _SHOWN_REASONS = 10
 
 
 def bench(
     common: Common,
-    plan: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="PLAN", help="A plan in TOML, instead of options; see docs/bench.md.", show_default=False
-        ),
-    ] = None,
+    plan: Annotated[Path | None, argument("A plan in TOML, instead of options; see docs/bench.md.", "PLAN")] = None,
     data: Annotated[
         list[str] | None,
         _plan_option(
-            "--data",
-            "-d",
-            metavar="NAMES",
-            help="Data sets: names of files in $PMLKIT_DATA, paths, or digit-strips (embedded).",
+            "Data sets: names of files in $PMLKIT_DATA, paths, or digit-strips (embedded).", "NAMES", "--data", "-d"
         ),
     ] = None,
     methods: Annotated[
         list[str] | None,
         _plan_option(
+            "Methods, as `pmlkit methods` lists them; module:Class for a class of your own. \\[default: all]",
+            "NAMES",
             "--methods",
             "-m",
-            metavar="NAMES",
-            help="Names listed by `pmlkit methods`; module:Class for a class of your own. \\[default: all]",
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
         _plan_option(
+            "A parameter of a method; several values, separated by commas, make a grid.",
+            "METHOD.KEY=VALUES",
             "--param",
             "-p",
-            metavar="METHOD.KEY=VALUES",
-            help="A parameter of a method; several values, separated by commas, make a grid.",
         ),
     ] = None,
     noise: Annotated[
         str | None,
         _plan_option(
-            metavar="RATIOS",
-            help="False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]",
+            "False candidates per true label; own: the data set's own candidates. \\[default: own,0.5]", "RATIOS"
         ),
     ] = None,
     kind: Annotated[
-        str | None, _plan_option(metavar="KINDS", help="uniform, correlated, confusable. \\[default: uniform]")
+        str | None, _plan_option("Kinds of noise: uniform, correlated, confusable. \\[default: uniform]", "KINDS")
     ] = None,
-    repeats: Annotated[
-        int | None, _plan_option(metavar="N", help="Random splits of each data set. \\[default: 10]")
-    ] = None,
-    seed: Annotated[int | None, _plan_option(metavar="S", help="Random seed. \\[default: 0]")] = None,
+    repeats: Annotated[int | None, _plan_option("Random splits of each data set. \\[default: 10]", "N")] = None,
+    seed: Annotated[int | None, _plan_option("Random seed. \\[default: 0]", "SEED")] = None,
     tune: Annotated[
         bool,
-        _plan_option(
-            "--tune", metavar="", help="Tune over the values of --param on the training rows, scored on the candidates."
-        ),
+        _plan_option("Tune over the values of --param on the training rows, scored on the candidates.", "", "--tune"),
     ] = False,
     out: Annotated[
-        Path, _run_option("--output", "-o", metavar="PATH", help="The store; what it has is not run again.")
+        Path, _run_option("The results (SQLite); cells that it has are not run again.", "STORE", "--output", "-o")
     ] = Path("results.sqlite"),
-    jobs: Annotated[int, _run_option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
-    dask: Annotated[
-        str | None, _run_option(metavar="ADDRESS", help="Dask scheduler, tcp://HOST:PORT, or local.")
-    ] = None,
+    jobs: Annotated[int, _run_option("Number of processes.", "N", "--jobs", "-j", min=1)] = 1,
+    dask: Annotated[str | None, _run_option("Dask scheduler, tcp://HOST:PORT, or local.", "ADDRESS")] = None,
     max_seconds: Annotated[
-        float, _run_option(metavar="S", help="Time limit of a cell, which is one fit and its evaluation.")
+        float, _run_option("Time limit of a cell, which is one fit and its evaluation.", "SECONDS")
     ] = 3600.0,
     max_mb: Annotated[
-        float | None,
-        _run_option(metavar="MB", help="Memory limit of a cell. \\[default: an equal share of the machine's per job]"),
+        float | None, _run_option("Memory limit of a cell. \\[default: an equal share of the machine's per job]", "MB")
     ] = None,
-    retry_failed: Annotated[
-        bool, _run_option("--retry-failed", metavar="", help="Run cells again that failed before.")
-    ] = False,
+    retry_failed: Annotated[bool, _run_option("Run cells again that failed before.", "", "--retry-failed")] = False,
 ) -> None:
-    """Compare methods: data sets x noise x methods x repeats. The same command resumes an interrupted run.
+    """Compare methods on data sets, kinds of noise and repeated splits. The same command resumes an interrupted run.
 
     Without a plan and without --data, it continues the last plan of the store.
     """
@@ -210,31 +201,25 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
 
 def report(
     common: Common,
-    store: Annotated[
-        Path, typer.Argument(metavar="STORE", help="SQLite file that `pmlkit bench` wrote.", show_default=False)
-    ],
+    store: Annotated[Path, argument("SQLite file that `pmlkit bench` wrote.", "STORE")],
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "File to write. \\[default: report.html; with --latex or --csv, standard output]",
+            "PATH",
             "--output",
             "-o",
-            metavar="PATH",
-            help="File to write. \\[default: report.html; with --latex or --csv, standard output]",
             show_default=False,
         ),
     ] = None,
-    latex: Annotated[bool, flag("--latex", help="LaTeX tables (booktabs) instead of the page.")] = False,
+    latex: Annotated[bool, flag("LaTeX tables (booktabs) instead of the page.", "--latex")] = False,
     csv: Annotated[
-        bool,
-        flag("--csv", help="Means and standard deviations, without times: two runs of one plan give the same bytes."),
+        bool, flag("Means and standard deviations, without times: two runs of one plan give the same bytes.", "--csv")
     ] = False,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD", help="Method to compare the others with. \\[default: the best]", show_default=False
-        ),
+        str | None, option("Method to compare the others with. \\[default: the best]", "METHOD", show_default=False)
     ] = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of the page.")] = "Benchmark report",
+    title: Annotated[str, option("Heading of the page.", "TEXT")] = "Benchmark report",
     force: Force = False,
 ) -> None:
     """Report the results of a benchmark: one page with tables, tests and charts that opens without a network."""
@@ -267,39 +252,29 @@ def report(
 def reproduce(
     common: Common,
     paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp).")
+        str, argument("Which paper: pml-lfc (2020), or pml-lc (2018: PML-lc and PML-fp).", "PAPER", show_default=True)
     ] = "pml-lfc",
-    quick: Annotated[bool, flag("--quick", help="2 repeats and 40 s per cell: minutes instead of days.")] = False,
-    embedded: Annotated[
-        bool, flag("--embedded", help="On the embedded digit strips, which need no data file.")
-    ] = False,
+    quick: Annotated[bool, flag("2 repeats and 40 s per cell: minutes instead of days.", "--quick")] = False,
+    embedded: Annotated[bool, flag("Use the embedded digit strips, which need no data file.", "--embedded")] = False,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Folder of the results; cells that it has are not run again."
-        ),
+        Path, option("Folder of the results; cells that it has are not run again.", "DIR", "--output", "-o")
     ] = Path("reproduction"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Number of processes.", min=1)] = 1,
+    jobs: Annotated[int, option("Number of processes.", "N", "--jobs", "-j", min=1)] = 1,
     max_seconds: Annotated[
         float | None,
-        typer.Option(
-            metavar="S",
-            help="Time limit per cell, in seconds. \\[default: 3600; with --quick 40]",
-            min=0.1,
-            show_default=False,
-        ),
+        option("Time limit per cell. \\[default: 3600; with --quick 40]", "SECONDS", min=0.1, show_default=False),
     ] = None,
     repeat_limit: Annotated[
         float | None,
-        typer.Option(
-            metavar="S",
-            help="Seconds; a method that takes longer at its first repeat on a data set is run only once there. "
+        option(
+            "A method that takes longer at its first repeat on a data set is run only once there. "
             "\\[default: no limit; with --quick a quarter of --max-seconds]",
+            "SECONDS",
             min=0.0,
             show_default=False,
         ),
     ] = None,
-    retry_failed: Annotated[bool, flag("--retry-failed", help="Run cells again that failed before.")] = False,
+    retry_failed: Annotated[bool, flag("Run cells again that failed before.", "--retry-failed")] = False,
 ) -> None:
     """Run the paper of PML-LFC again: tables 1 to 3, figures 3 and 4, and a verdict on each of its claims.
 

@@ -5,30 +5,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._files import together
 from pmlkit._words import between, counted, listing, printable
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table
-from pmlkit.cli.params import (
+from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodParams,
     MinRows,
     Running,
     Settling,
     Source,
-    check_choice,
+    build_model,
+    check_output,
+    choice,
     flag,
+    limit_jobs,
+    load,
+    misuse,
+    option,
     percent_hint,
+    running,
 )
-from pmlkit.cli.steps import build_model, check_output, find_suspects, limit_jobs, load, running, write_labels
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, say
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
+    from pmlkit.blocks import Executor
     from pmlkit.cleaning import CleaningResult
     from pmlkit.data import PMLDataset, Table
 
@@ -42,25 +47,13 @@ class Outputs:
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="The cleaned table, in the format of FILE; of many files, a new folder.",
-        ),
+        option("The cleaned table, in the format of FILE; for many files, a folder.", "PATH", "--output", "-o"),
     ] = None
-    report: Annotated[Path | None, typer.Option(metavar="PATH", help="A page (.html) that says what was found.")] = None
-    log: Annotated[Path | None, typer.Option(metavar="PATH", help="A table (.csv) of what was removed, and why.")] = (
-        None
-    )
-    suspects: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A table (.csv) of all doubtful labels, and why.")
-    ] = None
+    report: Annotated[Path | None, option("A page (.html) that says what was found.", "PATH")] = None
+    log: Annotated[Path | None, option("A table (.csv) of what was removed, and why.", "PATH")] = None
+    suspects: Annotated[Path | None, option("A table (.csv) of all doubtful labels, and why.", "PATH")] = None
 
-    missing: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A table (.csv) of labels that may be missing: a list to look through."),
-    ] = None
+    missing: Annotated[Path | None, option("A table (.csv) of labels that may be missing.", "PATH")] = None
 
     @property
     def given(self) -> dict[str, Path]:
@@ -77,50 +70,43 @@ def clean(
     common: Common,
     outputs: Outputs,
     where: Running,
-    dry_run: Annotated[bool, flag("--dry-run", help="Only say what would be done; write no cleaned table.")] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done: write no cleaned table.", "--dry-run")] = False,
     precision: Annotated[
         float,
-        typer.Option(
-            help="Remove labels only while at least this share of them is estimated to be wrong (above 0, at most 1)."
+        option(
+            "Remove labels only while at least this share is estimated to be wrong.",
+            "SHARE",
         ),
     ] = 0.9,
-    may_empty_rows: Annotated[bool, flag("--may-empty-rows", help="Allow a row to lose all of its labels.")] = False,
-    merge_labels: MergeLabels = False,
+    may_empty_rows: Annotated[bool, flag("Allow a row to lose all of its labels.", "--may-empty-rows")] = False,
     min_rows: MinRows = 5,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            help="The method that judges the labels, see `pmlkit methods`; auto: ClearPML.",
-        ),
+        option("The method that judges, see `pmlkit methods`; auto: ClearPML.", "NAME", "--method", "-m"),
     ] = "auto",
     param: MethodParams = None,
     pred_probs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Out-of-sample probabilities of your own model (.npy, .npz, Parquet), used instead of a method. One "
+        option(
+            "Out-of-sample probabilities of your own model (.npy, .npz, Parquet), used instead of a method. One "
             "column per label: in the order of the label columns, of the sorted names of label sets, or named.",
+            "PATH",
         ),
     ] = None,
-    every_row_has_a_label: Annotated[
-        str, typer.Option(metavar="auto|yes|no", help="Whether each row has a true label among its labels.")
-    ] = "auto",
+    every_row_has_a_label: Annotated[str, choice("Whether every row has a true label.", tuple(_ANSWERS))] = "auto",
     empty_rows: Annotated[
         str,
-        typer.Option(
-            metavar="auto|unlabelled|negative",
-            help="What rows without labels are: not labelled yet, or rows to which no label applies.",
+        choice(
+            "What rows without labels are: not labelled yet, or without a label that applies.",
+            ("auto", "unlabelled", "negative"),
         ),
     ] = "auto",
     answers: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Answers of a person (.csv: row or id, label, answer): labels called wrong are removed, labels called "
+        option(
+            "Answers of a person (.csv: row or id, label, answer): labels called wrong are removed, labels called "
             "right are kept, and the estimates use both.",
+            "PATH",
         ),
     ] = None,
     settle: Settling = "latest",
@@ -136,8 +122,6 @@ def clean(
     _check_precision(precision)
     if param and method == "auto":
         raise Misuse("--param needs --method: parameters belong to a method.")
-    check_choice(every_row_has_a_label, _ANSWERS, "--every-row-has-a-label")
-    check_choice(empty_rows, ("auto", "unlabelled", "negative"), "--empty-rows")
     if pred_probs is not None and method != "auto":
         raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
     if pred_probs is not None and where.in_blocks:
@@ -150,7 +134,7 @@ def clean(
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
-    table = load(source, merge_labels=merge_labels, keep_table=True)
+    table = load(source, keep_table=True)
     target = None if dry_run else outputs.output
     _check_table(table, target)
     with running(where) as place:
@@ -252,3 +236,52 @@ def _print(
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def find_suspects(
+    table: "Table | PMLDataset",
+    method: Any,
+    min_rows: int,
+    answers: Path | None = None,
+    place: "Executor | None" = None,
+    **options: Any,
+) -> "CleaningResult":
+    """Judge the labels of a table, showing how far it is, and say which labels are left alone."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    from pmlkit.blocks import Executor, holds_blocks
+    from pmlkit.cleaning import clean as judge
+    from pmlkit.cleaning.injected_null import ENOUGH_ROWS
+
+    with Watch("turning columns into numbers"):
+        if holds_blocks(table):
+            place = place or Executor()
+        rows = table.X if place is None else place.rows(table)  # a step of its own in the progress display
+    with misuse(InvalidParameterError), Watch("looking for wrong labels") as watch:
+        result = judge(
+            table if place is None else rows,
+            method=method,
+            min_rows=min_rows,
+            verified=answers,
+            on_progress=watch.follow,
+            **options,
+        )
+    if len(result.rare_labels):
+        rare = [result.label_names[k] for k in result.rare_labels]
+        many = counted(len(rare), "label is", "labels are")
+        say("note", f"{many} on too few rows to be judged, and left alone: {listing(rare, 6)}.")
+    if len(result.kept_labels):
+        many = counted(len(result.kept_labels), "label is", "labels are")
+        say("note", f"{many} on fewer than {ENOUGH_ROWS} rows: judged, but nothing of them is removed unseen.")
+    return result
+
+
+def write_labels(table: "Table | PMLDataset", target: Path, kept: Any) -> None:
+    """Write a table with the labels that stay, in the format that it was read in."""
+    from pmlkit.data import Table, TableFiles, write
+
+    if isinstance(table, Table | TableFiles):
+        table.write(target, kept, force=True)  # whether it may be replaced was asked before the work began
+    else:
+        with misuse():  # the truth need not be among the candidates that are left
+            write(table.replace(Y=kept, truth=None), target, force=True)

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._words import printable
+from pmlkit.cli.options import Common, Force, Source, argument, check_output, choice, load, load_model, misuse, option
 from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, number, plain_table, say, spell
-from pmlkit.cli.params import Common, Force, Source, check_choice
-from pmlkit.cli.steps import check_output, load, load_model, misuse
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,22 +16,13 @@ if TYPE_CHECKING:
     from pmlkit.data import PMLDataset
 
 _N_LABELS_SHOWN = 12
-_WRITTEN_FORMATS = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
-_KINDS = ("uniform", "correlated", "confusable")
-_ROUNDINGS = ("stochastic", "ceil", "round", "floor", "global")
+_WRITTEN = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
 
-OutputFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="OUT",
-        help="The file to write; its ending selects the format (.npz keeps everything).",
-        show_default=False,
-    ),
-]
+OutputFile = Annotated[Path, argument("The file to write; its ending is the format (.npz keeps everything).", "OUT")]
 
 
 def info(source: Source, common: Common) -> None:
-    """Describe a data set, table or model file.
+    """Describe a data set, a table or a model file.
 
     Of data: its size, its labels, and its noise where the truth is known. Of a model that `pmlkit fit` wrote: what it
     was trained on, how, when, and its limits.
@@ -122,17 +111,15 @@ def convert(
     out: OutputFile,
     common: Common,
     out_format: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Instead of the ending: {', '.join(_WRITTEN_FORMATS)}.")
+        str | None,
+        choice("The format, instead of that of the ending.", _WRITTEN),
     ] = None,
     out_labels: Annotated[
-        str | None,
-        typer.Option(metavar="WHICH", help="For arff and libsvm, which hold one label block: candidates or truth."),
+        str | None, choice("For arff and libsvm, which hold one label block: which one.", ("candidates", "truth"))
     ] = None,
     force: Force = False,
 ) -> None:
     """Write a data set in another format; the texts and categories of a table become numbers."""
-    check_choice(out_format, _WRITTEN_FORMATS, "--out-format")
-    check_choice(out_labels, ("candidates", "truth"), "--out-labels")
     check_output(out, *source.files, force=force)
     data, _ = _read(source)
     options = {} if out_labels is None else {"labels": out_labels}
@@ -146,40 +133,33 @@ def noise(
     common: Common,
     ratio: Annotated[
         float | None,
-        typer.Option(min=0.0, help="False candidates per true label; 0.5 is the papers' 50 %.", show_default="1.0"),
+        option("False candidates per true label; 0.5 is the papers' 50 %. \\[default: 1]", "RATIO", min=0.0),
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(
-            help="Which labels: uniform (any), correlated (that go with the true ones), confusable (that a model "
-            "finds plausible from the features).",
-            autocompletion=lambda: list(_KINDS),
+        choice(
+            "Which labels: any (uniform), those that go with the true ones (correlated), or those that a model finds "
+            "plausible from the features (confusable).",
+            ("uniform", "correlated", "confusable"),
         ),
     ] = "uniform",
     rounding: Annotated[
         str,
-        typer.Option(
-            help=f"What becomes of fractions of a label in a row: {', '.join(_ROUNDINGS)}.",
-            autocompletion=lambda: list(_ROUNDINGS),
-        ),
+        choice("How fractions of a label in a row are rounded.", ("stochastic", "ceil", "round", "floor", "global")),
     ] = "stochastic",
     avg_candidates: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --ratio: fill every row up to this number of candidates.")
+        int | None, option("Instead of --ratio: fill every row up to N candidates.", "N", min=1)
     ] = None,
-    extra_labels: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --ratio: this number of false labels per row.")
-    ] = None,
+    extra_labels: Annotated[int | None, option("Instead of --ratio: N false labels per row.", "N", min=1)] = None,
     row_fraction: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="With --extra-labels: on this share of the rows.")
+        float, option("With --extra-labels: on this share of the rows.", "SHARE", min=0.0, max=1.0)
     ] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same noise.")] = 0,
+    seed: Annotated[int, option("The same seed gives the same noise.", "SEED", min=0)] = 0,
     force: Force = False,
 ) -> None:
     """Add false candidates to true labels, for experiments whose right answer is known."""
     from pmlkit.data import noise_report
 
-    check_choice(kind, _KINDS, "--kind")
-    check_choice(rounding, _ROUNDINGS, "--rounding")
     if sum(amount is not None for amount in (ratio, avg_candidates, extra_labels)) > 1:
         raise Misuse("Only one of --ratio, --avg-candidates and --extra-labels can say how many labels to add.")
     if ratio is None and avg_candidates is None and extra_labels is None:

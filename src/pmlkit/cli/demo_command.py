@@ -9,13 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.text import Text
 
 from pmlkit._files import check_target, replacing
 from pmlkit._words import CLEANING, FIVE, PRECISION_AT
+from pmlkit.cli.options import Common, Force, flag, option
 from pmlkit.cli.output import OUT, Watch, comparison, emit, heading, plain_table
-from pmlkit.cli.params import Common, Force, flag
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ _SAVED = "ClearPML"
 
 def demo(
     common: Common,
-    out: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the data, a model and a page.")
-    ] = Path("pmlkit-demo"),
-    rows: Annotated[int, typer.Option(min=50, max=100_000, help="Number of images.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 0,
-    review: Annotated[bool, flag("--review", help="Open the review page on the images instead.")] = False,
-    no_browser: Annotated[bool, flag("--no-browser", help="With --review: only print the address.")] = False,
+    out: Annotated[Path, option("Folder for the data, a model and a page.", "DIR", "--output", "-o")] = Path(
+        "pmlkit-demo"
+    ),
+    rows: Annotated[int, option("Number of images.", "N", min=50, max=100000)] = 2000,
+    seed: Annotated[int, option("The same seed gives the same demo.", "SEED", min=0)] = 0,
+    review: Annotated[bool, flag("Instead, open the review page on the images.", "--review")] = False,
+    no_browser: Annotated[bool, flag("With --review: only print the address.", "--no-browser")] = False,
     force: Force = False,
 ) -> None:
     """Try pmlkit on embedded data: find false labels of images of handwritten digits, and learn despite them.

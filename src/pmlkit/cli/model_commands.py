@@ -7,36 +7,34 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from pmlkit._words import counted, listing, printable
-from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
-from pmlkit.cli.params import (
+from pmlkit.cli.options import (
     Common,
     Force,
     Jobs,
-    MergeLabels,
     MethodName,
     MethodParams,
     ModelFile,
     Running,
     Source,
-    flag,
-    percent_hint,
-)
-from pmlkit.cli.steps import (
+    argument,
     build_model,
     check_output,
     find_method,
+    flag,
     follow,
     limit_jobs,
     load,
     load_model,
     misuse,
     open_table,
+    option,
+    percent_hint,
     running,
 )
+from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
 
 if TYPE_CHECKING:
     from pmlkit.blocks import RowBlocks
@@ -50,12 +48,9 @@ def fit(
     source: Source,
     common: Common,
     where: Running,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="The model file, .skops.", show_default=False)
-    ],
+    output: Annotated[Path, option("The model file (.skops).", "PATH", "--output", "-o", show_default=False)],
     method: MethodName = "ClearPML",
     param: MethodParams = None,
-    merge_labels: MergeLabels = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -67,7 +62,7 @@ def fit(
     model = build_model(method, param)
     limit_jobs(jobs, model)
     check_output(output, *source.files, force=force)
-    table = load(source, merge_labels=merge_labels)
+    table = load(source)
     if isinstance(table, Table):
         table.check_labels()
         with Watch("turning columns into numbers"):
@@ -119,26 +114,20 @@ def predict(
     common: Common,
     where: Running,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="PATH", help="The CSV file; without it, standard output.", show_default=False
-        ),
+        Path | None, option("The CSV file; else standard output.", "PATH", "--output", "-o", show_default=False)
     ] = None,
-    scores: Annotated[bool, flag("--scores", help="Write every label's score instead of the label sets.")] = False,
+    scores: Annotated[bool, flag("Write every label's score instead of the label sets.", "--scores")] = False,
     probabilities: Annotated[
         bool,
         flag(
+            "Use probabilities as scores (if the model has them, see `pmlkit info`).",
             "--probabilities",
-            help="Use probabilities instead of scores (of models that have them, see `pmlkit info MODEL`).",
         ),
     ] = False,
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="K", help="Write the K best labels of each row with their scores, one per line."),
-    ] = None,
+    top: Annotated[int | None, option("Write the K best labels of each row and their scores.", "K", min=1)] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Predict the labels whose score is at least this, instead of by the model's own threshold."),
+        option("Predict the labels with at least this score, not those by the model's own rule.", "SCORE"),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,
@@ -200,7 +189,7 @@ def predict(
 def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) -> "Table | PMLDataset":
     """Read rows as the model knows them: a table of its columns, or a data set."""
     from pmlkit.data import Table
-    from pmlkit.data.files.registry import TABLE_FORMATS, find_format, matching_files
+    from pmlkit.data.files.base import TABLE_FORMATS, find_format, matching_files
 
     is_many = matching_files(source.file) is not None
     if needs_labels and is_many:
@@ -223,8 +212,8 @@ def _read_rows(model: "BasePML", source: Source, *, needs_labels: bool = False) 
 def evaluate(model: ModelFile, source: Source, common: Common) -> None:
     """Measure a model on rows whose true labels are known.
 
-    --option truth= names the column of true label sets, or the columns of 0/1. Labels that the model does not know
-    count as missed.
+    Name the true labels by --option truth=COLUMN, a column of label sets or a pattern of columns of 0/1. Those that the
+    model does not know count as missed.
     """
     from pmlkit.predictions import evaluate_model
 
@@ -260,10 +249,7 @@ _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 
 
 def methods(
-    common: Common,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show the parameters of this one.", show_default=False)
-    ] = None,
+    common: Common, name: Annotated[str | None, argument("Show this method and its parameters.", "NAME")] = None
 ) -> None:
     """List the methods, or show one with its parameters."""
     if name is None:

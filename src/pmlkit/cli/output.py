@@ -1,16 +1,22 @@
-"""What the commands print: facts for people or as JSON on stdout; notes, errors and progress on stderr."""
+"""What commands print: results as text or JSON on stdout; notes, progress and errors, with exit codes, on stderr."""
 
 import contextlib
+import functools
+import io
 import json
 import logging
 import math
+import os
+import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+import traceback
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self, TextIO
 
 import typer
 from rich import box
@@ -18,13 +24,19 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
-from pmlkit._words import F1, FIVE, MetricInfo, printable
-from pmlkit.exceptions import PMLWarning
+from pmlkit._words import F1, FIVE, MetricInfo, did_you_mean, listing, printable
+from pmlkit.cli import INTERRUPTED, NO_MEMORY, lacks_memory, stopped_by, was_terminated
+from pmlkit.exceptions import DataError, PMLWarning
+
+logger = logging.getLogger(__name__)
 
 # Nothing is ever read as rich markup: names and messages come from files. Styles are put on Text objects.
 OUT = Console(markup=False, highlight=False, emoji=False)
 ERR = Console(stderr=True, markup=False, highlight=False, emoji=False)
+FAILED, MISUSED = 1, 2
+_SHOWN_WARNINGS = frozenset({"PMLWarning", "ConvergenceWarning"})
 _PATIENCE = 2.0  # seconds before progress is shown
 _LINE_EVERY = 10.0  # seconds between two lines where there is no terminal
 
@@ -48,7 +60,8 @@ def say(kind: str, text: object) -> None:
         ERR.print(Text.assemble((f"{kind}:", style), " ", printable(text)), soft_wrap=True)
 
 
-# Options that have a name of their own on the command line; others are typed after --option.
+# What says how a table is read; and options with a name of their own, where others are typed after --option.
+TABLE_OPTIONS = frozenset({"delimiter", "encoding", "id", "ignore", "labels", "max_bytes", "missing", "sep", "truth"})
 _OWN_OPTIONS = frozenset(
     {"categories", "embeddings", "force", "format", "id", "images", "labels", "merge_labels", "numbers", "out_format"}
     | {"sep", "settle", "text", "vectorizer"}
@@ -246,6 +259,13 @@ class Watch:
         self._bar.tasks[self._task].total = total
         self._counted_from = self._last_step = time.monotonic()
 
+    def follow(self, done: int, total: int | None) -> None:
+        """Report one more finished step; with none done start again, with another number of steps."""
+        if done:
+            self.advance()
+        else:
+            self.expect(total)
+
     def left(self) -> float | None:
         """Return the seconds that are left, None as long as nobody knows."""
         task = self._bar.tasks[self._task]
@@ -271,3 +291,139 @@ class Watch:
             line += f", {task.percentage:.0f} % done"
             line += f", about {left:.0f} s left" if (left := self.left()) is not None else ""
         return line
+
+
+class Commands(TyperGroup):
+    """The group of all commands: whatever goes wrong in one of them ends here."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and leave with its exit code."""
+        words = sys.argv[1:] if args is None else list(args)
+        debug = "--debug" in words or os.environ.get("PMLKIT_DEBUG", "") not in ("", "0")
+        _open_missing_streams()
+        for stream in (sys.stdout, sys.stderr):
+            # An old terminal that has no arrows gets question marks instead of a failure.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        run = functools.partial(
+            super().main, words, "pmlkit", complete_var, standalone_mode=False, windows_expand_args=False, **extra
+        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _exit_code(run, debug)
+        for stream in (sys.stdout, sys.stderr):
+            if not _can_flush(stream):
+                # Python flushes once more at its end, and would complain then: into nothing.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """Give a process that was started with a closed stream one that leads nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _can_flush(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _exit_code(run: Callable[[], Any], debug: bool) -> int:
+    try:
+        code = run()
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has what it wants
+        return FAILED
+    except Exception as error:
+        if debug:
+            sys.stderr.write(printable_lines(traceback.format_exc()))
+        return _report(error)
+    if code == INTERRUPTED or was_terminated():
+        reason, code = stopped_by()
+        say("stopped", reason)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """Print an error in one sentence and return its exit code."""
+    if isinstance(error, Misuse):
+        say("error", error)
+        return MISUSED
+    if isinstance(error, DataError):
+        say("error", error.sentence(spell))
+        return FAILED
+    if hasattr(error, "format_message"):  # typer's own: an unknown option, a missing argument
+        context = getattr(error, "ctx", None)
+        help_hint = f" See '{context.command_path} --help'." if context is not None else ""
+        say("error", f"{_usage_sentence(error)}{help_hint}")
+        return int(getattr(error, "exit_code", MISUSED))
+    if lacks_memory(error):
+        say("error", NO_MEMORY)
+    elif isinstance(error, OSError) and not _can_flush(sys.stdout):
+        say("error", f"standard output could not be written: {error.strerror or error}.")
+    elif isinstance(error, OSError) and error.strerror:
+        say("error", f"{error.strerror}: {listing([error.filename])}." if error.filename else f"{error.strerror}.")
+    elif isinstance(error, ValueError | OSError) and str(error):
+        say("error", error)
+    else:
+        say("error", f"unexpected {type(error).__name__}: {error}. Run it again with --debug to see where.")
+    return FAILED
+
+
+def _usage_sentence(error: Any) -> str:
+    word, context = getattr(error, "option_name", "").lstrip("-"), getattr(error, "ctx", None)
+    known = {name for option in context.command.params for name in option.opts} if context is not None else set()
+    if word in TABLE_OPTIONS and f"--{word}" not in known and "--option" in known:
+        return f"No such option: --{word}. Write --option {word}=VALUE."
+    if getattr(error, "possibilities", None):
+        return f"{str(error.message).rstrip('.')}.{did_you_mean(error.option_name, error.possibilities)}"
+    sentence = str(error.format_message()).strip()
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if category.__name__ in _SHOWN_WARNINGS:
+        say("warning", message.sentence(spell) if isinstance(message, PMLWarning) else message)
+    else:
+        logger.debug("%s in %s, line %d: %s", category.__name__, filename, lineno, message)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from pmlkit import __version__
+
+        typer.echo(f"pmlkit {__version__}")
+        raise typer.Exit
+
+
+def pmlkit(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Learn from candidate labels: find the wrong ones, and train models that they do not mislead."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -12,33 +12,46 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
 from pmlkit._words import counted, printable, shortened
+from pmlkit.cli.clean_command import find_suspects, write_labels
+from pmlkit.cli.options import (
+    Common,
+    Force,
+    MinRows,
+    Settling,
+    Source,
+    argument,
+    check_choice,
+    check_output,
+    check_shares,
+    flag,
+    load,
+    option,
+    percent_hint,
+)
 from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, say
-from pmlkit.cli.params import Common, Force, MinRows, Settling, Source, check_choice, check_shares, flag, percent_hint
-from pmlkit.cli.steps import check_output, find_suspects, load, write_labels
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.cleaning.audit import Audit, Question
     from pmlkit.cleaning.review.server import ReviewServer
 
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The file to write.")]
-_promise_option = partial(typer.Option, rich_help_panel="What is promised")
+Output = Annotated[Path, option("The file to write.", "PATH", "--output", "-o")]
+_promise_option = partial(option, rich_help_panel="What is promised")
 
 
 @dataclass(frozen=True)
 class Promise:
     """What a certificate promises."""
 
-    precision: Annotated[float, _promise_option(help="At least this share of what may be removed is wrong.")] = 0.9
-    confidence: Annotated[float, _promise_option(help="The promise holds with this probability.")] = 0.95
-    seed: Annotated[int, _promise_option(min=0, help="Seed of the random draws.")] = 0
+    precision: Annotated[float, _promise_option("At least this share of what may be removed is wrong.", "SHARE")] = 0.9
+    confidence: Annotated[float, _promise_option("The promise holds with this probability.", "SHARE")] = 0.95
+    seed: Annotated[int, _promise_option("Seed of the random draws.", "SEED", min=0)] = 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -51,15 +64,12 @@ def review(
     source: Source,
     common: Common,
     promise: Promise,
-    answers: Annotated[
-        Path, typer.Option(metavar="PATH", help="The answers (SQLite); created if absent, continued if present.")
-    ] = Path("review.sqlite"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free port.")] = 0,
+    answers: Annotated[Path, option("The answers (SQLite); created or continued.", "PATH")] = Path("review.sqlite"),
+    port: Annotated[int, option("Port to listen on; 0 is any free port.", "PORT", min=0, max=65535)] = 0,
     host: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Address to listen on; another one admits other machines, unencrypted."),
+        str, option("Address to listen on; another one admits other machines, unencrypted.", "ADDRESS")
     ] = "127.0.0.1",
-    no_browser: Annotated[bool, flag("--no-browser", help="Only print the address.")] = False,
+    no_browser: Annotated[bool, flag("Only print the address.", "--no-browser")] = False,
     min_rows: MinRows = 5,
 ) -> None:
     """Answer questions about labels in the browser, and learn which labels may safely be removed.
@@ -111,7 +121,7 @@ def serve(server: "ReviewServer", answers: Path, *, no_browser: bool) -> None:
 
 
 def apply(
-    store: Annotated[Path, typer.Argument(metavar="ANSWERS", help="The answers of `pmlkit review` (SQLite).")],
+    store: Annotated[Path, argument("The answers of `pmlkit review` (SQLite).", "ANSWERS")],
     source: Source,
     output: Output,
     common: Common,
@@ -144,15 +154,15 @@ def apply(
 def export(
     source: Source,
     output: Output,
-    to: Annotated[str, typer.Option(metavar="TOOL", help="label-studio, argilla, prodigy or huggingface.")],
+    to: Annotated[str, option("The tool: label-studio, argilla, prodigy or huggingface.", "TOOL")],
     common: Common,
     top: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "How many labels, the most suspicious first; by default all that are more likely wrong than right, and "
+            "at least 1,000.",
+            "N",
             min=1,
-            metavar="N",
-            help="How many labels, the most suspicious first; by default all that are more likely wrong than right, "
-            "and at least 1,000.",
         ),
     ] = None,
     min_rows: MinRows = 5,
@@ -174,9 +184,9 @@ def export(
 
 
 def import_answers(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file that the tool exported.")],
+    file: Annotated[Path, argument("The file that the tool exported.", "FILE")],
     output: Output,
-    tool: Annotated[str, typer.Option("--from", metavar="TOOL", help="label-studio, prodigy or csv.")],
+    tool: Annotated[str, option("The tool: label-studio, prodigy or csv.", "TOOL", "--from")],
     common: Common,
     force: Force = False,
 ) -> None:
@@ -209,17 +219,10 @@ def audit(
     source: Source,
     common: Common,
     promise: Promise,
-    answers: Annotated[
-        Path, typer.Option(metavar="PATH", help="The answers (.csv); created if absent, continued if present.")
-    ] = Path("answers.csv"),
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Write the table without the removable labels at the end."),
-    ] = None,
-    answer_error: Annotated[float, _promise_option(help="Assumed share of mistaken answers.")] = 0.0,
-    who: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name stored with the answers; by default the user name.")
-    ] = None,
+    answers: Annotated[Path, option("The answers (.csv); created or continued.", "PATH")] = Path("answers.csv"),
+    output: Annotated[Path | None, option("Write the cleaned table at the end.", "PATH", "--output", "-o")] = None,
+    answer_error: Annotated[float, _promise_option("Assumed share of mistaken answers.", "SHARE")] = 0.0,
+    who: Annotated[str | None, option("The name stored with the answers; by default the user name.", "NAME")] = None,
     settle: Settling = "latest",
     min_rows: MinRows = 5,
     force: Force = False,

@@ -2,8 +2,7 @@
 
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.datasets import data_home, read, write
-from pmlkit.data.files.opening import open_table
-from pmlkit.data.files.table import Table
+from pmlkit.data.files.table import Table, open_table
 from pmlkit.data.files.table_files import TableFiles
 from pmlkit.data.noise import add_noise, noise_report
 from pmlkit.data.splits import StratifiedLabelKFold, train_test_rows

@@ -16,8 +16,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_array
 from sklearn.utils.extmath import randomized_svd
 
-from pmlkit._arrays import generator
-from pmlkit._labels import as_indicator
+from pmlkit._arrays import as_indicator, generator
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit._words import check_choice
 

@@ -8,8 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import BaseCrossValidator
 
-from pmlkit._arrays import generator
-from pmlkit._labels import as_indicator
+from pmlkit._arrays import as_indicator, generator
 from pmlkit._typing import CSR, IntArray, RandomState
 
 logger = logging.getLogger(__name__)

@@ -100,6 +100,10 @@ def find_method(name: str) -> Any:
     name : str
         A name of :func:`all_methods`, or ``module:Class`` for an estimator of your own.
 
+    Returns
+    -------
+    method : class
+
     Raises
     ------
     MethodError
@@ -128,8 +132,7 @@ def find_method(name: str) -> Any:
     if found.__name__ not in known:
         package = _NEEDS[found]
         raise MethodError(
-            f"{found.__name__} needs {package}, which is not installed: run pip install 'pmlkit[{package}]'.",
-            name,
+            f"{found.__name__} needs {package}, which is not installed: run pip install 'pmlkit[{package}]'.", name
         )
     return found
 
@@ -192,6 +195,10 @@ def make_classifier(method: Any = None, **params: Any) -> Any:
         By default, and for ``"auto"``, :class:`ClearPML`. An estimator is cloned.
     **params
         Its parameters.
+
+    Returns
+    -------
+    estimator : unfitted estimator
 
     Raises
     ------

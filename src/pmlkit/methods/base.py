@@ -4,44 +4,51 @@ A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and
 functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
 """
 
-import logging
+import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import as_csr, is_table, moderate
-from pmlkit._labels import LabelFormat, in_format, ranked_names
-from pmlkit._threads import one_blas_thread, one_of_each_warning
-from pmlkit._typing import CSR, BoolArray, Features, FloatArray
-from pmlkit.blocks import RowBlocks, holds_blocks
-from pmlkit.methods import in_blocks, labels
-from pmlkit.methods.calibration import calibrated, fit_curve
-from pmlkit.methods.learned import Learned, LearnedBlocks
-from pmlkit.methods.model_card import card_text, training_record
-from pmlkit.methods.model_file import estimator_state
+from pmlkit._arrays import LabelFormat, as_csr, in_format, is_table, moderate, ranked_names
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
+from pmlkit.methods import fitting
+from pmlkit.methods.fitting import Learned, LearnedBlocks
+from pmlkit.methods.model_card import card_text
+from pmlkit.methods.model_file import ONLY_FOR_TRAINING, estimator_state
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
-from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, fit_threshold
+from pmlkit.methods.threads import one_of_each_warning
+from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, calibrated, fit_curve, fit_threshold
 
-__all__ = ["BasePML", "Learned", "LearnedBlocks", "labelled_rows"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["BasePML", "Learned", "LearnedBlocks"]
 
 _SCORES_AT_ONCE = 16_000_000
 """Scores that are in memory at a time while label sets, or the best labels, are made of them."""
 
-_LARGE_SIDE = 4_000
-"""Smaller side of X from which products are large enough for several threads, whatever the number of rows."""
-
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all methods that learn from candidate labels.
+
+    Attributes
+    ----------
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
+        How likely each candidate of the training rows is true, in [0, 1]; only candidates are stored.
+    label_names_ : object array of shape (n_labels,)
+        Names of the labels, in the order of the columns; ``label_0``, ``label_1``, ... if `y` has none.
+    classes_ : array
+        The numbers of the labels; for a 1-D `y` its two classes.
+    out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
+        Scores of the training rows by models that did not see the row's labels; NaN in rows without candidates. Only of
+        methods that cross-fit.
+    n_features_in_ : int
+    feature_names_in_ : object array of shape (n_features,)
+        Only if `X` has column names.
 
     Examples
     --------
@@ -137,76 +144,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     @one_of_each_warning()
     def _fit_checked(self, X: Any, y: Any, sample_weight: Any = None, verified: Any = None) -> None:
         self._validate_params()
-        if holds_blocks(X):
-            in_blocks.fit(self, X, y, sample_weight, verified)
-            return
-        table = X if y is None and is_table(X) else None
-        if table is not None:
-            X, y = getattr(table, "frame", table.X), table.Y
-        y, form, names = labels.describe(y)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
-        )
-        X = moderate(as_csr(X) if sparse.issparse(X) else X)
-        Y, classes = labels.candidates(y, form)
-        progress = Progress(self, self._n_tasks(Y), X, y)
-        labelled = labelled_rows(Y)
-        used = np.ones_like(labelled) if self._uses_unlabelled else labelled
-        if not used.all():
-            logger.info("%s leaves out %d rows without candidates.", type(self).__name__, (~used).sum())
-            X, Y_used = X[used], Y[used]
-        else:
-            Y_used = Y
-        self._paired = self._one_label_as_two and Y.shape[1] == 1
-        if self._paired:
-            Y_used = labels.present_and_absent(Y_used)
-        options: dict[str, Any] = {} if verified is None else {"verified": verified}
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, y, ensure_non_negative=True, dtype=np.float64)
-            options["sample_weight"] = weight[used]
-        small = X.shape[0] < in_blocks.MANY_ROWS and min(X.shape) < _LARGE_SIDE
-        with one_blas_thread(when=small and self._many_small_products):
-            learned = self._fit(X, Y_used, progress, **options)
-        progress.close()
-        if self._paired:
-            learned = replace(
-                learned, confidence=learned.confidence[Y_used.indices == 0], scores=_difference(learned.scores)
-            )
-            Y_used = Y
-
-        self.classes_ = classes
-        self.label_names_ = np.asarray(
-            names or self._names_of_columns or [f"label_{k}" for k in range(Y.shape[1])], dtype=object
-        )
-        self.__dict__.pop("table_reader_", None)
-        if table is not None:
-            self.label_names_ = np.asarray(table.label_names, dtype=object)
-            if (reader := getattr(table, "table_reader", None)) is not None:
-                self.table_reader_ = reader
-        self._label_format = asdict(form)  # A dict, because model files hold plain types.
-        # Same pattern as Y: rows that were left out have no candidates.
-        self.label_confidence_ = sparse.csr_array((np.clip(learned.confidence, 0.0, 1.0), Y.indices, Y.indptr), Y.shape)
-        has_candidates = labelled_rows(Y_used)
-        weight = options.get("sample_weight")
-        if learned.rows is not None:
-            sample = self.label_confidence_[labelled][learned.rows]
-            scores = learned.scores
-            self._fit_rule((scores, sample, sample.data), None if weight is None else weight[learned.rows])
-        else:
-            scores = learned.scores[has_candidates]
-            self._fit_rule(
-                learned.sample or (scores, Y_used[has_candidates], learned.confidence),
-                None if weight is None else weight[has_candidates],
-            )
-        record = Y_used[has_candidates], scores if self._cross_fits else None
-        if self._cross_fits and sparse.issparse(scores):
-            assert learned.sample is not None
-            self.out_of_fold_scores_, record = learned.scores, (learned.sample[1], learned.sample[0])
-        elif self._cross_fits:
-            self.out_of_fold_scores_ = np.full(Y.shape, np.nan, dtype=np.float32)
-            self.out_of_fold_scores_[labelled] = scores
-        self.training_record_ = training_record(*record)
-        self._keep_trace(learned)
+        fit = fitting.in_blocks if holds_blocks(X) else fitting.in_memory
+        fit(self, X, y, sample_weight, verified)
 
     def _fit_rule(self, sample: tuple[FloatArray, CSR, FloatArray], weight: FloatArray | None) -> None:
         """Fit the threshold and the curve of probabilities to scores, candidates and confidences of training rows."""
@@ -215,12 +154,6 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         self._curve = fit_curve(*sample) if self._calibrates and sample[1].shape[1] > 1 else (1.0, 0.0)
         self.threshold_weights_, self.threshold_offset_ = rule.weights, rule.offset
         self._at_least_one = rule.at_least_one
-
-    def _keep_trace(self, learned: Learned | LearnedBlocks) -> None:
-        if learned.objective is not None:
-            self.objective_ = learned.objective
-        if learned.n_iter is not None:
-            self.n_iter_ = learned.n_iter
 
     def __getstate__(self) -> dict[str, Any]:
         return estimator_state(super().__getstate__())
@@ -240,7 +173,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return in_blocks.answers(self, X, in_blocks.decision, len(self.label_names_))
+            return self._answers(X, _decision, len(self.label_names_))
         scores = self._scores_checked(X)
         return self._rule().margin(scores)[:, 0] if self._is_binary else scores
 
@@ -264,11 +197,11 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return in_blocks.answers(self, X, in_blocks.probability, len(self.label_names_))
+            return self._answers(X, _probability, len(self.label_names_))
         scores = self._scores_checked(X)
         if self._is_binary:
             return np.hstack([1.0 - scores, scores])
-        return calibrated(scores, self._curve) if self._calibrates and scores.shape[1] > 1 else scores
+        return self._probabilities(scores)
 
     def predict(self, X: Any) -> Any:
         """Predict a set of labels for every row.
@@ -285,7 +218,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """
         check_is_fitted(self)
         if holds_blocks(X):
-            return in_blocks.answers(self, X, in_blocks.label_set, len(self.label_names_), dtype=np.int8)
+            return self._answers(X, _label_set, len(self.label_names_), dtype=np.int8)
         rows, rule = self._checked_rows(X), self._rule()
         if self._is_binary:
             return self.classes_[(rule.margin(self._own_scores(rows))[:, 0] > 0).astype(int)]
@@ -313,8 +246,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
             ``"1"`` to ``str(k)`` (and the index of a pandas `X`) if it was given a DataFrame or Series;
             otherwise an object array of shape (n_samples, k).
         scores : array of shape (n_samples, k)
-            The values of `decision_function` for these labels. Equal scores are in the order of
-            `label_names_`.
+            The values of `decision_function` for these labels. Equal scores are in the order of `label_names_`.
         """
         check_is_fitted(self)
         if self._is_binary:
@@ -323,18 +255,17 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         if isinstance(k, bool) or k not in range(1, n_labels + 1):
             raise ValueError(f"k must be a whole number from 1 to the number of labels, {n_labels}, got {k!r}.")
         if holds_blocks(X):
-            best = in_blocks.answers(self, X, in_blocks.top, int(k), dtype=np.int64, k=int(k), part=0)
-            return best, in_blocks.answers(self, X, in_blocks.top, int(k), k=int(k), part=1)
+            best = self._answers(X, _top, int(k), dtype=np.int64, k=int(k), part=0)
+            return best, self._answers(X, _top, int(k), k=int(k), part=1)
         rows = self._checked_rows(X)
-        parts = [in_blocks.best_labels(self._own_scores(rows[some]), int(k)) for some in self._blocks_to_score(rows)]
+        parts = [best_labels(self._own_scores(rows[some]), int(k)) for some in self._blocks_to_score(rows)]
         best, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return ranked_names(self.label_names_[best], self._label_format["container"], like=X), scores
 
     def card(self) -> str:
         """Return a model card in Markdown: what the model was trained on, how, when, with which versions, its limits.
 
-        ``pmlkit info model.skops`` shows the same of a model file. Nothing in it but the date changes between two
-        equal fits.
+        ``pmlkit info model.skops`` shows the same of a model file. The cards of two equal fits differ in the date only.
 
         Examples
         --------
@@ -373,7 +304,24 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
 
     def _own_scores(self, X: Features) -> FloatArray:
         scores = self._scores(X)
-        return _difference(scores) if self._paired else scores
+        return fitting.difference(scores) if self._paired else scores
+
+    def _probabilities(self, scores: FloatArray) -> FloatArray:
+        return calibrated(scores, self._curve) if self._calibrates and scores.shape[1] > 1 else scores
+
+    def _answers(self, X: Any, function: Any, width: int, *, dtype: Any = np.float64, **options: Any) -> Any:
+        """Return the answer for rows in blocks, which is computed block by block when it is asked for."""
+        if self._is_binary:
+            raise ValueError("The model was fitted on a 1-D y: compute X first, blocks need several labels.")
+        rows = as_row_blocks(X)
+        if rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} expects {self.n_features_in_}."
+            )
+        model = copy.copy(self)
+        for name in ("label_confidence_", *ONLY_FOR_TRAINING):
+            model.__dict__.pop(name, None)
+        return rows.lazy(function, rows.X, width=width, dtype=dtype, model=rows.engine.share(model), **options)
 
     def _rule(self) -> LabelRule:
         return LabelRule(self.threshold_weights_, self.threshold_offset_, self._at_least_one)
@@ -395,16 +343,43 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         """Score clean rows."""
 
 
-def _difference(scores: FloatArray) -> FloatArray:
-    """Return "present" minus "absent"."""
-    return np.asarray(scores[:, :1] - scores[:, 1:])
+def _decision(X: Features, *, model: Any) -> FloatArray:
+    return np.asarray(model._own_scores(X))
 
 
-def labelled_rows(Y: CSR) -> BoolArray:
-    """Return which rows have a candidate; with one label, all have."""
-    if Y.shape[1] == 1:
-        return np.ones(Y.shape[0], dtype=bool)
-    labelled: BoolArray = np.diff(Y.indptr) > 0
-    if not labelled.any():
-        raise ValueError("y has no candidate label in any row: there is nothing to learn from.")
-    return labelled
+def _probability(X: Features, *, model: Any) -> FloatArray:
+    return np.asarray(model._probabilities(model._own_scores(X)))
+
+
+def _label_set(X: Features, *, model: Any) -> Any:
+    return model._rule().label_sets(model._own_scores(X)).astype(np.int8)
+
+
+def _top(X: Features, *, model: Any, k: int, part: int) -> Any:
+    """Return the best labels of a block's rows (part 0) or their scores (part 1)."""
+    return best_labels(model._own_scores(X), k)[part]
+
+
+def best_labels(scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+    """Return the k best labels of every row, best first, and their scores; of equal ones the first labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.base import best_labels
+    >>> best_labels(np.array([[0.1, 0.9, 0.4, 0.4]]), 2)
+    (array([[1, 2]]), array([[0.9, 0.4]]))
+    """
+    n_rows, n_labels = scores.shape
+    if k > n_labels // 8:
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return best, np.take_along_axis(scores, best, axis=1)
+    least = np.partition(scores, n_labels - k, axis=1)[:, n_labels - k, None]
+    enough = scores >= least
+    best = np.zeros((n_rows, k), dtype=np.intp)
+    tied = enough.sum(axis=1) > k
+    best[~tied] = np.nonzero(enough[~tied])[1].reshape(-1, k)
+    best[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
+    order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
+    best = np.take_along_axis(best, order, axis=1)
+    return best, np.take_along_axis(scores, best, axis=1)

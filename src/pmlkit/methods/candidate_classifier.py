@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.clear_pml.cell_passes import blended_target
@@ -25,9 +24,8 @@ from pmlkit.methods.clear_pml.posterior import (
     true_probabilities,
 )
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.folds import content_folds
-
-__all__ = ["CandidateClassifier"]
+from pmlkit.numerics.content import content_folds
+from pmlkit.numerics.products import cells_at
 
 
 class CandidateClassifier(BasePML):
@@ -40,24 +38,25 @@ class CandidateClassifier(BasePML):
     Parameters
     ----------
     estimator : classifier, optional
-        With `predict_proba` or `decision_function`. Default: logistic regression.
+        With `predict_proba` or `decision_function`. By default ``LogisticRegression(max_iter=1000)``.
     n_folds : int, default=5
-        Identical rows share a fold, and the folds do not depend on the order of the rows.
+        Folds of the cross-fitting. Identical rows share a fold, and the folds do not depend on the order of the rows.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="hamming"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional
-        Labels fitted at once, as in scikit-learn.
+        Number of labels fitted in parallel, as in scikit-learn.
 
     Attributes
     ----------
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         How likely each candidate is true, by models that never saw the row.
     out_of_fold_scores_ : float32 array of shape (n_samples, n_labels)
         The cross-fitted probability that each label is a candidate; NaN for unlabelled rows.
     noise_floor_ : float
         The estimated chance that a label which is not true is a candidate all the same.
     estimators_ : list
-        One fitted classifier a label; a number where there was nothing to learn.
+        A fitted classifier per label; instead the share of its candidates (a float) if all rows have the label, or
+        none.
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
 
@@ -91,12 +90,7 @@ class CandidateClassifier(BasePML):
     }
 
     def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_folds: int = 5,
-        threshold: str | float = "hamming",
-        n_jobs: int | None = None,
+        self, estimator: Any = None, *, n_folds: int = 5, threshold: str | float = "hamming", n_jobs: int | None = None
     ) -> None:
         self.estimator = estimator
         self.n_folds = n_folds
@@ -123,8 +117,7 @@ class CandidateClassifier(BasePML):
             target = blended_target(is_candidate, confidence)
             self.estimators_ = _fit_labels(parallel, base, X, is_candidate, target)
         progress.step("all rows")
-        row = row_of_cells(Y)
-        return Learned(confidence=confidence[row, Y.indices], scores=held_out)
+        return Learned(confidence=cells_at(confidence, Y), scores=held_out)
 
     def _confidence(self, held_out: FloatArray, is_candidate: BoolArray) -> FloatArray:
         floor = self.noise_floor_

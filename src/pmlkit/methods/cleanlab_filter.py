@@ -13,9 +13,8 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
 from pmlkit.methods.logistic import CandidateLogistic
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
-
-__all__ = ["CleanlabFilter"]
 
 _FILTERS = {
     "prune_by_class",
@@ -56,8 +55,7 @@ def _suspects(Y: CSR, probability: FloatArray, filter_by: str) -> BoolArray:
         # cleanlab repeats its warnings for every label.
         for message, category in {str(warning.message): warning.category for warning in caught}.items():
             warnings.warn(message, category, stacklevel=2)
-    row = row_of_cells(Y)
-    return np.asarray(flagged[row, Y.indices])
+    return np.asarray(cells_at(flagged, Y))
 
 
 def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
@@ -65,8 +63,7 @@ def _qualities(Y: CSR, probability: FloatArray, method: str) -> FloatArray:
     if not Y.nnz:
         return np.zeros(0)
     scores = _cleanlab("rank").get_label_quality_scores_per_class(_label_lists(Y), probability, method=method)
-    row = row_of_cells(Y)
-    return np.asarray(scores[row, Y.indices])
+    return np.asarray(cells_at(scores, Y))
 
 
 def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
@@ -84,38 +81,44 @@ def _without(Y: CSR, suspect: BoolArray, quality: FloatArray) -> CSR:
 class CleanlabFilter(CandidateLogistic):
     r"""Confident learning on the candidates: cleanlab flags suspects, logistic regression learns the rest.
 
-    A baseline from current practice. One-vs-rest logistic regressions give every candidate a
-    cross-fitted probability; cleanlab compares the candidates with them, label by label, and flags
-    those that are probably wrong; the regressions are fitted again without them. Every row keeps at
-    least its best candidate.
+    A baseline from current practice. One-vs-rest logistic regressions give every candidate a cross-fitted probability;
+    cleanlab compares the candidates with them, label by label, and flags those that are probably wrong; the regressions
+    are fitted again without them. Every row keeps at least its best candidate.
 
     Parameters
     ----------
-    C : float, default=1.0
-        Inverse strength of the ridge penalty, as in scikit-learn.
-    normalize : {"unit", "standard"} or None, default="unit"
-        Scale rows to unit length, or divide columns by their standard deviation, or neither.
+    C : float or "auto", default=1.0
+        Inverse strength of the ridge penalty, as in scikit-learn. ``"auto"`` as in :class:`CandidateLogistic`.
+    normalize : {"auto", "unit", "standard"} or None, default="unit"
+        Scale rows to unit length, or divide columns by their standard deviation, or neither. ``"auto"`` as in
+        :class:`CandidateLogistic`.
     n_folds : int, default=5
-        Folds of the cross-fitted probabilities.
+        Folds of the cross-fitting.
     max_iter : int, default=1000
-        Iterations of the solver of the regressions.
+        Maximum number of iterations of the solver of the regressions.
     filter_by : str, default="prune_by_noise_rate"
-        How cleanlab chooses what to flag, see ``cleanlab.filter.find_label_issues``.
-    quality : {"self_confidence", "normalized_margin", "confidence_weighted_entropy"}
-        Default "self_confidence". How cleanlab scores the candidates.
+        How cleanlab chooses what to flag, see ``cleanlab.filter.find_label_issues``: ``"prune_by_class"``,
+        ``"prune_by_noise_rate"``, ``"both"``, ``"confident_learning"``, ``"predicted_neq_given"``,
+        ``"low_normalized_margin"`` or ``"low_self_confidence"``.
+    quality : str, default="self_confidence"
+        How cleanlab scores the candidates: ``"self_confidence"``, ``"normalized_margin"`` or
+        ``"confidence_weighted_entropy"``.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
     n_jobs : int, optional
-        Labels fitted at once, as in scikit-learn.
+        Number of labels fitted in parallel, as in scikit-learn.
 
     Attributes
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
         cleanlab's quality score of each candidate, those that were dropped included.
     n_dropped_ : int
-        How many candidates were dropped.
+        Number of candidates that were dropped.
     coef_ : array of shape (n_labels, n_features)
+        For scaled features.
     intercept_ : array of shape (n_labels,)
+    C_, normalize_
+        What was used.
     n_iter_ : int
         The largest number of iterations over the labels.
     label_names_, classes_, n_features_in_

@@ -10,11 +10,9 @@ from scipy import sparse
 from pmlkit._arrays import row_hash
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.blocks import Engine, RowBlocks, State
-from pmlkit.blocks.row_blocks import take_rows
-from pmlkit.numerics import folds
+from pmlkit.blocks.engine import take_rows
+from pmlkit.numerics import content as by_content
 from pmlkit.numerics.scaling import Normalize, column_moments, merge_moments, scale_of_moments, scaled
-
-__all__ = ["LabelledRows"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,11 @@ class LabelledRows:
 
     def folds(self, n_folds: int, *, seed: int = 0) -> State:
         """Return the folds of the rows by their content: those of `content_folds` for all rows together."""
-        if self.n_rows > folds.RANKED_ROWS:
-            return self.engine.map(folds.folds_by_remainder, self.X, n_folds=n_folds, seed=seed)
+        if self.n_rows > by_content.RANKED_ROWS:
+            return self.engine.map(by_content.folds_by_remainder, self.X, n_folds=n_folds, seed=seed)
         hashes = self.engine.reduce(_hashes, self.X, seed=seed)
         exact, rounded = (np.concatenate(part) for part in zip(*hashes, strict=True))
-        fold = folds.folds_of_hashes(exact, rounded, n_folds)
+        fold = by_content.folds_of_hashes(exact, rounded, n_folds)
         parts = [fold[a:b].astype(np.int16) for a, b in pairwise(np.cumsum([0, *self.sizes]).tolist())]
         return self.engine.map(_itself, self.engine.of(parts))
 
@@ -95,6 +93,12 @@ class LabelledRows:
         return self.engine.map(_scaled, self.X, normalize=normalize, scale=scale, keep=self.engine.keeps(self.n_bytes))
 
 
+def stacked_sample(parts: list[Any]) -> tuple[FloatArray, CSR, FloatArray]:
+    """Return scores, candidates and confidences of some rows of each block as those of all blocks."""
+    scores, candidates, values = zip(*parts, strict=True)
+    return np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)
+
+
 def _has_candidates(Y: CSR) -> BoolArray:
     return np.asarray(np.diff(Y.indptr) > 0)
 
@@ -111,7 +115,7 @@ def _survey(X: Features, Y: CSR) -> tuple[list[int], IntArray, int, IntArray]:
 
 
 def _hashes(X: Features, *, seed: int) -> list[Any]:
-    return [folds.row_hashes(X, seed=seed)]
+    return [by_content.row_hashes(X, seed=seed)]
 
 
 def _first_fold(fold: IntArray, first: int) -> list[IntArray]:

@@ -12,19 +12,16 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks
 from pmlkit.methods import block_logistic
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.block_logistic import constant_log_odds, sample_step
-from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.methods.labelled_rows import LabelledRows, stacked_sample
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-
-__all__ = ["CandidateLogistic", "choose_regression"]
-
 
 _FIRST_C: dict[Normalize, float] = {"unit": 1.0, "standard": 0.01, None: 1.0}
 _C_STEP, _C_LIMIT = 10.0, 1e5
@@ -234,7 +231,7 @@ class CandidateLogistic(BasePML):
         progress.step("all rows")
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
         scores = expit(held_out_scores)
-        confidence = scores[row_of_cells(Y), Y.indices]
+        confidence = cells_at(scores, Y)
         step, sample = sample_step(*Y.shape), None
         if step > 1:
             table = sparse.csr_array((confidence, Y.indices, Y.indptr), shape=Y.shape)
@@ -267,16 +264,12 @@ class CandidateLogistic(BasePML):
         confidence = engine.map(block_logistic.held_out_confidence, X, labelled.Y, fold, coef=shared)
         step = block_logistic.sample_step(labelled.n_rows, rows.n_labels)
         parts = engine.reduce(
-            block_logistic.rule_sample,
-            *(X, labelled.Y, fold, confidence, labelled.first_rows),
-            coef=shared,
-            step=step,
+            block_logistic.rule_sample, *(X, labelled.Y, fold, confidence, labelled.first_rows), coef=shared, step=step
         )
-        scores, candidates, values = zip(*parts, strict=True)
         return LearnedBlocks(
             confidence=confidence,
             scores=engine.map(block_logistic.scores_of_all_rows, X, fold, rows.Y, coef=shared, keep=False),
-            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
+            sample=stacked_sample(parts),
             n_iter=n_iter,
         )
 

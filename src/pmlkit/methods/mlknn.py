@@ -8,13 +8,11 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
 from pmlkit.numerics.neighbors import nearest
-
-__all__ = ["MLkNN"]
+from pmlkit.numerics.products import cells_at
 
 
 def _label_votes(neighbor: IntArray, Y: CSR) -> IntArray:
@@ -29,8 +27,7 @@ def _label_votes(neighbor: IntArray, Y: CSR) -> IntArray:
 def _posterior_table(votes: IntArray, Y: CSR, k: int, smoothing: float) -> FloatArray:
     """Return P(label | r of k neighbours carry it) for every label and r = 0 ... k.
 
-    Zhang and Zhou (2007), equations 3 to 5: prior and likelihoods are counts over the training
-    rows, smoothed.
+    Zhang and Zhou (2007), equations 3 to 5: prior and likelihoods are counts over the training rows, smoothed.
     """
     n_samples, n_labels = votes.shape
     cell = votes + np.arange(n_labels) * (k + 1)
@@ -48,9 +45,8 @@ def _posterior_table(votes: IntArray, Y: CSR, k: int, smoothing: float) -> Float
 class MLkNN(BasePML):
     r"""ML-kNN on the candidates: a Bayesian vote of the nearest neighbours.
 
-    A baseline that treats every candidate as true. For each label it counts how many of a row's
-    `n_neighbors` nearest training rows carry it, and looks up how often training rows with that
-    count carried the label themselves:
+    A baseline that treats every candidate as true. For each label it counts how many of a row's `n_neighbors` nearest
+    training rows carry it, and looks up how often training rows with that count carried the label themselves:
 
     .. math::
 
@@ -60,15 +56,14 @@ class MLkNN(BasePML):
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many neighbours vote. A training row is never its own neighbour. With fewer rows,
-        all the others vote.
+        Number of neighbours that vote. A training row is never its own neighbour. With fewer rows, all the others vote.
     smoothing : float, default=1.0
         Pseudo-count of the probabilities.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.5
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses 0.5.
     n_jobs : int, optional
-        Threads of the neighbour search, as in scikit-learn.
+        Number of parallel jobs of the neighbour search, as in scikit-learn.
 
     Attributes
     ----------
@@ -109,12 +104,7 @@ class MLkNN(BasePML):
     }
 
     def __init__(
-        self,
-        *,
-        n_neighbors: int = 10,
-        smoothing: float = 1.0,
-        threshold: str | float = 0.5,
-        n_jobs: int | None = None,
+        self, *, n_neighbors: int = 10, smoothing: float = 1.0, threshold: str | float = 0.5, n_jobs: int | None = None
     ) -> None:
         self.n_neighbors = n_neighbors
         self.smoothing = smoothing
@@ -130,9 +120,8 @@ class MLkNN(BasePML):
         self.posterior_ = _posterior_table(votes, Y, k, self.smoothing)
         self._X, self._Y, self._index = X, Y, index
         scores = self.posterior_[np.arange(Y.shape[1]), votes]
-        row = row_of_cells(Y)
         progress.step("neighbours")
-        return Learned(confidence=scores[row, Y.indices], scores=scores)
+        return Learned(confidence=cells_at(scores, Y), scores=scores)
 
     def _scores(self, X: Features) -> FloatArray:
         if not hasattr(self, "_index"):  # Model files keep the rows only: a search tree in a file cannot be checked.

@@ -17,8 +17,6 @@ from pmlkit._words import printable
 if TYPE_CHECKING:
     from pmlkit.methods.base import BasePML
 
-__all__ = ["card_facts", "card_text", "limits", "training_record"]
-
 _LIBRARIES = ("scikit-learn", "numpy", "scipy")
 _FEW_ROWS = 30
 _N_NAMED = 12
@@ -28,12 +26,7 @@ _NOT_DECISIONS = ("n_features_in_", "threshold_offset_")
 def training_record(Y: CSR, held_out: FloatArray | None) -> dict[str, Any]:
     """Return what a fit knows and the fitted attributes do not tell: date, versions, and a check on held-out scores.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates of the rows that have some.
-    held_out : array of shape (n_samples, n_labels) or None
-        Scores made without the row's own labels.
+    `Y`: candidates of the rows that have some. `held_out`: scores of these rows, made without the row's own labels.
     """
     record: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "versions": _versions()}
     if held_out is not None and Y.shape[1] > 1:

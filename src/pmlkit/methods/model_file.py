@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ONLY_FOR_TRAINING", "estimator_state", "model_file_state", "writing_model_file"]
-
 writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
 """True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
 

@@ -8,15 +8,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
-
-__all__ = ["NLR", "Opposition", "keep_best_candidate", "oppose"]
 
 _SETTLED = 1e-6  # relative change of both models that is not worth another round
 
@@ -52,20 +50,12 @@ def oppose(
     max_iter: int = 100,
     on_step: Callable[[], bool] = lambda: False,
 ) -> Opposition:
-    r"""Alternate between two regressions and the noise, as the authors' program does.
+    r"""Alternate between the two regressions of :class:`NLR` and the noise, as the authors' program does.
 
-    .. math::
-
-        \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 + \beta \|XW_1 + XW_2 - 1\|^2
-            + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
-
-    Each model is the exact minimiser for the other one. A candidate is noise where the N that minimises this over the
-    reals would be positive, that is where :math:`XW_1 - XW_2 < 1 - \lambda / 2`; but every row keeps its best
-    candidate.
-
-    Notes
-    -----
-    All rounds work in the coordinates of one singular value decomposition of X, where both systems are diagonal.
+    Each model is the exact minimiser for the other one. A candidate is noise where the N that minimises the objective
+    over the reals would be positive, that is where :math:`XW_1 - XW_2 < 1 - \lambda / 2`; but every row keeps its best
+    candidate. All rounds work in the coordinates of one singular value decomposition of X, where both systems are
+    diagonal.
     """
     svd = ThinSVD(X)
     is_candidate = np.asarray(Y.toarray() > 0)
@@ -106,8 +96,8 @@ class NLR(RidgeStarted):
     .. math::
 
         \begin{split}
-        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 + \beta \|XW_1 + XW_2 - 1\|^2 \\
-            & + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
+        \min_{W_1, W_2, N} \; & \|XW_1 - (Y - N)\|^2 + \|XW_2 - (1 - Y + N)\|^2 \\
+            & + \beta \|XW_1 + XW_2 - 1\|^2 + \gamma (\|W_1\|^2 + \|W_2\|^2) + \lambda \|N\|_1
         \end{split}
 
     over 0/1 noise N on the candidates.
@@ -197,17 +187,11 @@ class NLR(RidgeStarted):
         self.gamma_ = self._regressed(X, np.asarray(Y.toarray(), dtype=np.float64), self.gamma).penalty
         rows = add_constant_column(self._scaled(X))
         found = oppose(
-            rows,
-            Y,
-            self.beta,
-            self.gamma_,
-            self.lam,
-            max_iter=self.max_iter,
-            on_step=lambda: progress.step("round"),
+            rows, Y, self.beta, self.gamma_, self.lam, max_iter=self.max_iter, on_step=lambda: progress.step("round")
         )
         self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())
         scores = np.asarray(rows @ found.coef)
         margin = scores - np.asarray(rows @ found.opposite_coef)
-        confidence = np.clip(0.5 + 0.5 * margin[row_of_cells(Y), Y.indices], 0.0, 1.0)
+        confidence = np.clip(0.5 + 0.5 * cells_at(margin, Y), 0.0, 1.0)
         return Learned(confidence, scores, objective=found.objective, n_iter=len(found.objective))

@@ -13,14 +13,12 @@ from sklearn.utils.extmath import row_norms
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
-from pmlkit.numerics.folds import content_folds
-from pmlkit.numerics.products import inner_products
+from pmlkit.numerics.content import content_folds
+from pmlkit.numerics.products import cells_at, inner_products
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column
-
-__all__ = ["PMLLENFN", "enhance_labels", "fit_guided", "label_laplacian"]
 
 _REFERENCE_ROWS = 10_000  # with which rows are compared at the most
 _BLOCK_CELLS = 4_000_000
@@ -96,19 +94,12 @@ def fit_guided(
     max_iter: int = 200,
     on_step: Callable[[], bool] = lambda: False,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Alternate between a linear model and one layer of sigmoids that guides it.
-
-    .. math::
-
-        \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2 + \lambda_2 \operatorname{tr}(W L W^\top)
-            + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+    r"""Minimise the objective of :class:`PMLLENFN` for given J by turns; `lam` are its four weights.
 
     W and U are exact minimisers for the rest, V takes a gradient step, shortened where it would raise the objective.
     `V` (n_features, n_units) is where the sigmoids start; U starts as the regression of J on them. Returns W and the
     objective after each round.
 
-    Notes
-    -----
     The Sylvester equation of W is diagonal in the singular vectors of X and the eigenvectors of the symmetric part
     of :math:`\lambda_1 I + \lambda_2 L`, both computed once. L need not be positive semi-definite; eigenvalues are
     kept above zero.
@@ -162,8 +153,10 @@ class PMLLENFN(RidgeStarted):
 
     .. math::
 
-        \min_{W, U, V} \; \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2
-            + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \begin{split}
+        \min_{W, U, V} \; & \|XW - J\|^2 + \|XW - s(XV)U\|^2 + \lambda_1 \|W\|^2 \\
+            & + \lambda_2 \operatorname{tr}(W L W^\top) + \lambda_3 \|U\|^2 + \lambda_4 \|V\|^2
+        \end{split}
 
     J weights each candidate by how many near rows have the label and how many far rows lack it, L is the Laplacian of
     the labels' co-occurrence in J, and s the sigmoid.
@@ -171,11 +164,11 @@ class PMLLENFN(RidgeStarted):
     Parameters
     ----------
     own_weight : float, default=0.7
-        Weight of the row's own labels in J.
+        Weight of the row's own labels in J, from 0 to 1.
     far_weight : float, default=0.1
-        Weight of far rows in J; near rows have the rest.
+        Weight of far rows in J; near rows have the rest, so that it and `own_weight` are at most 1 together.
     margin : float, default=0.2
-        How much of the range of a row's similarities counts as near, and as far.
+        Which share of the range of a row's similarities counts as near, and as far; from 0 to 1.
     lam1 : float or "auto", default="auto"
         Weight of the squared coefficients. ``"auto"`` is chosen by the leave-one-out error of a ridge regression on
         the candidates; the published value is 10.
@@ -187,7 +180,7 @@ class PMLLENFN(RidgeStarted):
     max_iter : int, default=200
         Maximum number of rounds; the published number.
     random_state : int, RandomState instance or None, default=None
-        Draws the start of V.
+        Draws the initial V.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
@@ -291,5 +284,5 @@ class PMLLENFN(RidgeStarted):
         )
         self._keep(coef)
         scores = np.asarray(rows @ coef)
-        confidence = np.clip(scores[row_of_cells(Y), Y.indices], 0.0, 1.0)
+        confidence = np.clip(cells_at(scores, Y), 0.0, 1.0)
         return Learned(confidence, scores, objective=objective, n_iter=len(objective))

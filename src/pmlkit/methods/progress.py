@@ -8,7 +8,8 @@ of scikit-learn everything here is a no-op.
 from typing import Any, Protocol
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:  # scikit-learn 1.8
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -17,9 +18,6 @@ except ImportError:  # scikit-learn 1.8
     def with_callbacks(method: Any) -> Any:
         """Return the method unchanged."""
         return method
-
-
-__all__ = ["CallbackSupportMixin", "FitProgress", "Progress", "with_callbacks"]
 
 
 class Progress:
@@ -52,7 +50,7 @@ class Progress:
 
 
 class Counter(Protocol):
-    """Who wants to know how far a fit is."""
+    """Counts the steps of a fit: a progress bar, for instance."""
 
     def expect(self, total: int | None) -> Any:
         """Take in how many steps there are, None if that is unknown."""
@@ -62,13 +60,7 @@ class Counter(Protocol):
 
 
 class FitProgress:
-    """Report the iterations of a fit to somebody who counts; a callback in the sense of scikit-learn 1.9.
-
-    Parameters
-    ----------
-    counter : object
-        With the methods of `Counter`.
-    """
+    """Report the iterations of a fit to a counter; a callback in the sense of scikit-learn 1.9."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter

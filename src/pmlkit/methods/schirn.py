@@ -9,17 +9,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.nlr import keep_best_candidate
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, eigenpairs
-
-__all__ = ["HighRank", "Schirn", "fit_high_rank", "raise_singular_values"]
 
 # Constants of the authors' program.
 _FIRST_STEP, _STEP_GROWTH, _LARGEST_STEP = 1e-4, 1.1, 10.0
@@ -66,8 +64,6 @@ def fit_high_rank(
        values;
     4. :math:`\Phi` grows by :math:`\mu (XW - C)`.
 
-    Notes
-    -----
     The problem is not convex and the iteration need not converge. It ends when C is not finite or ten times as large as
     the candidates, with the last coefficients before. All rounds work in the coordinates of one singular value
     decomposition of X.
@@ -209,5 +205,5 @@ class Schirn(RidgeStarted):
         self._keep(found.coef)
         self.n_dropped_ = int(found.is_noise.sum())
         scores = np.asarray(rows @ found.coef)
-        confidence = np.clip(scores[row_of_cells(Y), Y.indices], 0.0, 1.0)
+        confidence = np.clip(cells_at(scores, Y), 0.0, 1.0)
         return Learned(confidence, scores, objective=found.objective, n_iter=max(len(found.objective), 1))

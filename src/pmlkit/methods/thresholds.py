@@ -1,9 +1,8 @@
-"""From scores to label sets: the threshold strategies that all methods share.
+"""From scores to label sets and probabilities: the threshold strategies and the curve that all methods share.
 
-Every strategy ends as the same simple rule: a row's threshold is a linear function of the
-row's scores, ``scores @ weights + offset`` (all strategies but ``"size"`` have no weights: one
-number serves all rows), a label is given when its score reaches the threshold, and
-``at_least_one`` adds the best label where no score does.
+Every strategy ends as the same simple rule: a row's threshold is a linear function of the row's scores, ``scores @
+weights + offset`` (all strategies but ``"size"`` have no weights: one number serves all rows), a label is given when
+its score reaches the threshold, and ``at_least_one`` adds the best label where no score does.
 """
 
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
@@ -22,13 +22,18 @@ THRESHOLDS = ("cardinality", "at_least_one", "size", "hamming", "f1")
 """The named strategies; a number is a fixed threshold."""
 
 _REGRESSED_LABELS = 4096
+_CURVE_ROWS, _CURVE_STEPS = 50_000, 50
+_CURVE_CELLS = 2**15  # that stay in the processor's caches
 
 THRESHOLD_CONSTRAINT: list[Any] = [StrOptions(set(THRESHOLDS)), Interval(Real, None, None, closed="neither")]
 
 
 @dataclass(frozen=True)
 class LabelRule:
-    """A fitted threshold."""
+    """A fitted threshold: a row's threshold is ``scores @ weights + offset``.
+
+    `at_least_one`: whether a row without any score above its threshold gets its best label.
+    """
 
     weights: FloatArray
     offset: float
@@ -64,9 +69,8 @@ def fit_threshold(
     Parameters
     ----------
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float
-        - ``"cardinality"``: one threshold for all scores, such that training rows get as many
-          labels on average as the confidences say that they have (the noise-corrected
-          cardinality); each row gets at least one label;
+        - ``"cardinality"``: one threshold for all scores, such that training rows get as many labels on average as the
+          confidences say that they have (the noise-corrected cardinality); each row gets at least one label;
         - ``"at_least_one"``: the method's own decision threshold; each row gets at least one label;
         - ``"size"``: the size predictor of Elisseeff and Weston (2002), fitted to the
           candidates: each training row's best threshold, regressed on its scores; a row may get no
@@ -85,6 +89,12 @@ def fit_threshold(
         The method's own decision threshold.
     weight : array of shape (n_samples,), optional
         A row of weight 2 counts as two equal rows.
+
+    Returns
+    -------
+    rule : LabelRule
+        ``rule.label_sets(scores)`` is the indicator of the label sets, ``rule.margin(scores)`` the scores minus the
+        threshold.
 
     Examples
     --------
@@ -215,3 +225,48 @@ def _size_predictor(scores: FloatArray, Y: CSR, weight: FloatArray | None) -> tu
     design = root[:, None] * np.hstack([scores, np.ones_like(zero)])
     solution = np.linalg.lstsq(design, root * target, rcond=None)[0]
     return solution[:-1], float(solution[-1])
+
+
+def fit_curve(scores: FloatArray, Y: CSR, confidence: FloatArray) -> tuple[float, float]:
+    r"""Fit the curve :math:`P(\text{true}) = \sigma(a \operatorname{logit}(s) + b)` by maximum likelihood (Platt).
+
+    The expected truth is the target: the confidence at a candidate and 0 elsewhere. The true labels are not needed.
+
+    `scores` (n_samples, n_labels): out-of-fold scores of training rows, between 0 and 1. `Y` (n_samples, n_labels):
+    their candidates. Returns: (1, 0), the identity, where scores do not increase with the confidences.
+    """
+    target = np.zeros(Y.shape)
+    target[row_of_cells(Y), Y.indices] = confidence
+    step = -(-len(scores) // _CURVE_ROWS)
+    z, t = _log_odds(scores[::step]).ravel(), target[::step].ravel()
+    curve = np.array([1.0, 0.0])
+    for _ in range(_CURVE_STEPS):
+        total = sum(
+            _derivatives(z[i : i + _CURVE_CELLS], t[i : i + _CURVE_CELLS], curve)
+            for i in range(0, len(z), _CURVE_CELLS)
+        )
+        slope, level, of_slope, of_both, of_level = np.asarray(total)
+        hessian = np.array([[of_slope, of_both], [of_both, of_level]]) + 1e-9 * np.eye(2)
+        change = np.linalg.solve(hessian, np.array([slope, level]))
+        curve = curve + change * min(1.0, 5.0 / max(float(np.abs(change).max()), 1e-300))
+        if np.abs(change).max() < 1e-8:
+            break
+    return (float(curve[0]), float(curve[1])) if np.isfinite(curve).all() and curve[0] > 0 else (1.0, 0.0)
+
+
+def _derivatives(z: FloatArray, t: FloatArray, curve: FloatArray) -> FloatArray:
+    """Return the gradient and the Hessian of some cells' log likelihood, five numbers."""
+    p = expit(curve[0] * z + curve[1])
+    rest = t - p
+    weight = p * (1.0 - p)
+    slant = weight * z
+    return np.array([rest @ z, rest.sum(), slant @ z, slant.sum(), weight.sum()])
+
+
+def calibrated(scores: FloatArray, curve: tuple[float, float]) -> FloatArray:
+    """Return the probabilities of scores by a curve of `fit_curve`."""
+    return np.asarray(expit(curve[0] * _log_odds(scores) + curve[1]))
+
+
+def _log_odds(scores: FloatArray) -> FloatArray:
+    return np.asarray(logit(np.clip(scores, 1e-6, 1.0 - 1e-6)), dtype=np.float64)

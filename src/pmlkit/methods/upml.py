@@ -23,14 +23,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import RidgeStarted
 from pmlkit.methods.progress import Progress
-from pmlkit.methods.ridge import RidgeStarted
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.scaling import Normalize
-
-__all__ = ["UPML", "logistic_risk", "noise_rates", "ranking_risk"]
 
 _HIGHEST_RATE = 0.9  # beyond, the variance of the corrected risk is what one measures
 _BLOCK_PAIRS = 2**20
@@ -42,8 +40,7 @@ def noise_rates(probability: FloatArray, anchor: float) -> FloatArray:
     Where a label is certainly false, its probability of being a candidate is :math:`\rho_j`; the rows with the lowest
     predictions stand for such rows.
 
-    `probability` (n_samples, n_labels): predicted probability that a label is a candidate. `anchor`: the quantile to
-    take; 0 is the minimum.
+    `probability`: predicted probability that a label is a candidate. `anchor`: the quantile to take; 0 is the minimum.
     """
     return np.asarray(np.clip(np.quantile(probability, anchor, axis=0), 0.0, _HIGHEST_RATE))
 
@@ -59,14 +56,11 @@ def logistic_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, Flo
 def ranking_risk(scores: FloatArray, relevance: FloatArray) -> tuple[float, FloatArray]:
     r"""Return the unbiased ranking risk with the sigmoid loss, and its gradient.
 
-    Pairs are averaged over one of their labels, so that the risk is as large as a Hamming risk:
-    :math:`\frac1q \sum_{j \ne k} u_j v_k \phi(f_j - f_k) + \sum_j u_j \phi(f_j) + v_j \phi(-f_j)` with
-    :math:`\phi(z) = 1 / (1 + e^z)`.
+    Pairs are averaged over one of their labels, so that the risk is as large as a Hamming risk: :math:`\frac1q \sum_{j
+    \ne k} u_j v_k \phi(f_j - f_k) + \sum_j u_j \phi(f_j) + v_j \phi(-f_j)` with :math:`\phi(z) = 1 / (1 + e^z)`.
 
     `scores`, `relevance` (n_samples, n_labels): f and u.
 
-    Notes
-    -----
     Every row costs the square of the number of labels, in blocks of rows.
     """
     n_rows, n_labels = scores.shape
@@ -102,8 +96,8 @@ class UPML(RidgeStarted):
         Square loss has a closed form: :math:`(\hat y - \rho) / (1 - \rho)` of a ridge regression on the candidates.
         ``"logistic"`` is the corrected logistic loss, ``"ranking"`` the corrected pairwise loss with the sigmoid loss.
     anchor : float, default=0.05
-        The rate of a label is this quantile of its out-of-fold probabilities of being a candidate, over the training
-        rows. 0 is their minimum, as published, which a single row decides.
+        At least 0 and below 0.5. The rate of a label is this quantile of its out-of-fold probabilities of being a
+        candidate, over the training rows. 0 is their minimum, as published, which a single row decides.
     penalty : float or "auto", default="auto"
         Weight of the squared coefficients, for the square loss; the others use a quarter of it, as their curvature is
         a quarter. ``"auto"`` is chosen by the leave-one-out error on the candidates.
@@ -202,7 +196,7 @@ class UPML(RidgeStarted):
         held_out = ridge.leave_one_out(candidates)
         rate = self.noise_rate_ = noise_rates(held_out, self.anchor)
         corrected = (held_out - rate) / (1.0 - rate)
-        confidence = corrected[row_of_cells(Y), Y.indices]
+        confidence = cells_at(corrected, Y)
         coef, intercept, n_iter = ridge.coef / (1.0 - rate), (ridge.intercept - rate) / (1.0 - rate), 1
         scores = corrected
         if self.loss != "square":

@@ -173,8 +173,7 @@ def evaluate_cleaning(
     -------
     dict
         ``cleaning_auc``, ``cleaning_average_precision``, ``precision_at``, and the integers ``n_candidates`` and
-        ``n_false_candidates``. The metrics are nan, with a warning, unless some candidates are false and some are
-        true.
+        ``n_false_candidates``. The metrics are nan, with a warning, unless some candidates are false and some are true.
 
     Examples
     --------

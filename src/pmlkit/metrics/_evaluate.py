@@ -71,6 +71,10 @@ def hamming_loss(
     label_names : sequence of str, default=None
         All labels, for names per row; by default those that occur in `y_true` or `y_pred`.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from pmlkit.metrics import hamming_loss
@@ -100,6 +104,11 @@ def micro_f1(
     zero_division : float, default=0.0
         The value if no cell is true and none is predicted.
 
+    Returns
+    -------
+    float
+        From 0 to 1; higher is better.
+
     Examples
     --------
     >>> from pmlkit.metrics import micro_f1
@@ -126,6 +135,11 @@ def macro_f1(
         As in :func:`hamming_loss`.
     zero_division : float, default=0.0
         The F1 of a label that is true nowhere and predicted nowhere; nan leaves such labels out of the mean.
+
+    Returns
+    -------
+    float
+        From 0 to 1; higher is better. nan if no label is left.
 
     Examples
     --------

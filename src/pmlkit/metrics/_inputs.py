@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmlkit._arrays import frame_names, number_table, row_of_cells
-from pmlkit._labels import names_per_row, read_labels
+from pmlkit._arrays import frame_names, names_per_row, number_table, read_labels, row_of_cells
 from pmlkit._typing import CSR, IntArray
 from pmlkit.exceptions import DataError
 

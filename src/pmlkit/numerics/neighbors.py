@@ -68,13 +68,10 @@ def reconstruction_weights(X: Features, neighbor: IntArray) -> FloatArray:
 
     `neighbor` (n_samples, k): row numbers of the neighbours, as :func:`pmlkit.numerics.neighbors.nearest` gives them.
 
-    Notes
-    -----
-    All k x k Gram systems are solved together by :func:`nonnegative_least_squares`, and the weights
-    are then refined with the residuals of the rows themselves, so that they agree with
-    ``scipy.optimize.nnls`` to its own precision. Rows whose neighbours are (nearly) linearly
-    dependent are handed to it; their weights need not be unique. Of sparse rows, only the columns in
-    use are made dense, block by block.
+    All k x k Gram systems are solved together by :func:`nonnegative_least_squares`, and the weights are then refined
+    with the residuals of the rows themselves, so that they agree with ``scipy.optimize.nnls`` to its own precision.
+    Rows whose neighbours are (nearly) linearly dependent are handed to it; their weights need not be unique. Of sparse
+    rows, only the columns in use are made dense, block by block.
     """
     weights = np.zeros(neighbor.shape)
     for rows in _blocks(X, neighbor):
@@ -112,11 +109,8 @@ def nonnegative_least_squares(gram: FloatArray, cross: FloatArray) -> tuple[Floa
     - Returns `sound` (n_problems,): false where the Gram matrix is too near to singular for its solution to be trusted,
       or where the active set did not settle; the weights there are not to be used.
 
-    Notes
-    -----
-    Block principal pivoting (Judice and Pires 1994): all cells of the wrong sign change sides at
-    once; after three exchanges that did not lower their number only the last of them does, which
-    makes the method finite.
+    Block principal pivoting (Judice and Pires 1994): all cells of the wrong sign change sides at once; after three
+    exchanges that did not lower their number only the last of them does, which makes the method finite.
     """
     n_problems, k = cross.shape
     spectrum = np.linalg.eigvalsh(gram)

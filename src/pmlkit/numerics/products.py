@@ -1,8 +1,12 @@
 """Products with matrices that are zero except at the candidates, each by the cheapest of several ways."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 
 _BLOCK_CELLS = 2**23
@@ -13,6 +17,12 @@ _SPARSE_PAYS = 0.025
 """Below this density a sparse product of rows is faster than a dense one."""
 _SMALL_PRODUCT, _SMALL_ROWS = 2**25, 2**18
 """Largest number of multiplications, and of cells of dense rows, at which the dense product is always faster."""
+
+
+def cells_at(table: NDArray[Any], pattern: CSR) -> NDArray[Any]:
+    """Return the values of a dense table in the cells that `pattern` holds, aligned with its data."""
+    values: NDArray[Any] = table[row_of_cells(pattern), pattern.indices]
+    return values
 
 
 def cells_of_product(left: Features, right: FloatArray, pattern: CSR) -> FloatArray:
@@ -46,8 +56,7 @@ def cells_of_thin_product(left: FloatArray, right: FloatArray, pattern: CSR) -> 
 def transposed_product(left: Features, candidates: CSR) -> FloatArray:
     """Return ``left.T @ candidates`` as a dense array.
 
-    With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice
-    that with a dense one.
+    With few labels the product of two sparse matrices, whose answer is dense anyway, costs twice that with a dense one.
     """
     n_samples, n_labels = candidates.shape
     if n_labels <= _FEW_LABELS and n_samples * n_labels <= _BLOCK_CELLS:

@@ -20,12 +20,9 @@ def nuclear_prox(A: FloatArray, amount: float) -> tuple[FloatArray, FloatArray]:
     Returns `shrunk` (m, k): ``U max(S - amount, 0) V'``. Returns `singular_values`: those of `shrunk` that are not
     zero, largest first: their sum is its nuclear norm and their number its rank.
 
-    Notes
-    -----
-    Only the smaller of the two Gram matrices is diagonalised, and only the part of its spectrum
-    above the threshold, so that the cost is that of two thin products. Singular values below about
-    1e-8 of the largest cannot be told from zero this way; where such a value would survive, that
-    is where `amount` is that small, a full SVD is taken.
+    Only the smaller of the two Gram matrices is diagonalised, and only the part of its spectrum above the threshold, so
+    that the cost is that of two thin products. Singular values below about 1e-8 of the largest cannot be told from zero
+    this way; where such a value would survive, that is where `amount` is that small, a full SVD is taken.
     """
     if A.shape[0] < A.shape[1]:
         shrunk, values = nuclear_prox(A.T, amount)
@@ -58,8 +55,6 @@ def project_rows_to_simplex(values: FloatArray, indptr: IntArray, total: float |
     `values` (n_cells,): the cells of all rows, one row after the other (the ``data`` of a CSR array). `indptr`
     (n_samples + 1,): where each row begins (the ``indptr`` of that CSR array). Empty rows are allowed.
 
-    Notes
-    -----
     All rows at once: cells are sorted by (row, -value), and the largest number of cells that stay
     positive is found from their running sums (Held, Wolfe and Crowder 1974).
     """

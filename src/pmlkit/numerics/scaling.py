@@ -30,16 +30,7 @@ def column_moments(X: Features, *, sample_weight: FloatArray | None = None) -> t
 def merge_moments(
     first: tuple[int, FloatArray, FloatArray], second: tuple[int, FloatArray, FloatArray]
 ) -> tuple[int, FloatArray, FloatArray]:
-    """Return the number, the mean and the variance of two groups of rows together.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.numerics.scaling import merge_moments
-    >>> n, mean, variance = merge_moments((1, np.array([0.0]), np.array([0.0])), (3, np.array([4.0]), np.array([0.0])))
-    >>> n, mean.tolist(), variance.tolist()
-    (4, [3.0], [3.0])
-    """
+    """Return the number, the mean and the variance of two groups of rows together."""
     if not (first[0] and second[0]):
         return first if first[0] else second
     n = first[0] + second[0]

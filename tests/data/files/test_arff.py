@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from pmlkit.data import read
-from pmlkit.data.files.arff_parser import quote, read_header, unquote
+from pmlkit.data.files.arff import quote, read_header, unquote
 from pmlkit.exceptions import DataError, PMLWarning
 from refused import refused
 

@@ -16,8 +16,8 @@ from pmlkit.data.files.delimited import DelimitedFile
 from pmlkit.data.files.features import TableReader, VectorizerSettings, choose_columns
 from pmlkit.data.files.json_rows import JsonFile
 from pmlkit.data.files.labels import check_learnable, near_equal, read_labels
-from pmlkit.data.files.opening import open_table
 from pmlkit.data.files.parquet import ParquetFile
+from pmlkit.data.files.table import open_table
 from pmlkit.exceptions import DataError
 from refused import refused
 
@@ -288,3 +288,14 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(ZeroDivisionError):
         table.write(tmp_path / "out.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_numbers_are_the_same_whether_or_not_their_columns_were_parsed_before(monkeypatch):
+    monkeypatch.setattr("pmlkit.data.files.delimited._BLOCK_ROWS", 7)
+    content = b"a;b;c\n" + b"".join(b"%d,5;%d;\n" % (k, k % 3) for k in range(20))
+    file = DelimitedFile(io.BytesIO(content))
+    numbers = file.numbers(["b", "a", "c"])
+    file.cells(["a", "b", "c"])
+    np.testing.assert_array_equal(file.numbers(["b", "a", "c"]), numbers)
+    assert numbers[3].tolist()[:2] == [0.0, 3.5]
+    assert np.isnan(numbers[:, 2]).all()

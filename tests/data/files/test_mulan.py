@@ -2,7 +2,7 @@
 
 import pytest
 
-from pmlkit.data.files.arff_parser import find_label_xml, read_label_xml
+from pmlkit.data.files.arff import find_label_xml, read_label_xml
 from pmlkit.exceptions import DataError
 
 

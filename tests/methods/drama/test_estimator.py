@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from pmlkit.methods.drama import DRAMA
 from pmlkit.methods.drama import estimator as drama
-from pmlkit.numerics import canonical
+from pmlkit.numerics import content
 
 
 def test_stored_confidences(oracle):
@@ -88,7 +88,7 @@ def test_wider_margins(oracle):
 def test_large_sparse_rows_stay_sparse(oracle, monkeypatch):
     X, X_test = sparse.csr_array(oracle.X), sparse.csr_array(oracle.X_test)
     expected = DRAMA(boosting_rounds=0).fit(oracle.X, oracle.Y).decision_function(oracle.X_test)
-    monkeypatch.setattr(canonical, "_SMALL", 0)
+    monkeypatch.setattr(content, "_SMALL", 0)
     naive = DRAMA(boosting_rounds=0).fit(X, oracle.Y)
     assert sparse.issparse(naive._support_rows)
     assert_allclose(naive.decision_function(X_test), expected, rtol=0, atol=1e-6)

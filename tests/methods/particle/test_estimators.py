@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
 from pmlkit.methods.particle import ParticleMAP, ParticleVLS
-from pmlkit.numerics import canonical
+from pmlkit.numerics import content
 
 BOTH = pytest.mark.parametrize("method", [ParticleVLS, ParticleMAP])
 
@@ -96,7 +96,7 @@ def _wins(oracle, model):
 @BOTH
 def test_large_sparse_rows_stay_sparse(method, oracle, monkeypatch):
     expected = method().fit(oracle.X, oracle.Y)
-    monkeypatch.setattr(canonical, "_SMALL", 0)
+    monkeypatch.setattr(content, "_SMALL", 0)
     model = method().fit(sparse.csr_array(oracle.X), oracle.Y)
     assert sparse.issparse(model._support_rows)
     rows = sparse.csr_array(oracle.X_test)

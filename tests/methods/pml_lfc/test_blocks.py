@@ -67,7 +67,7 @@ def test_rare_labels_are_exact_and_frequent_ones_mapped(monkeypatch):
     patched(monkeypatch, EXACT_CELLS=1000, N_FEATURES=28)
     monkeypatch.setattr("pmlkit.methods.pml_lfc.block_similarity._SUMS", 500)
     monkeypatch.setattr("pmlkit.numerics.kernels.EXACT_DISTANCE_ROWS", 100)
-    monkeypatch.setattr("pmlkit.methods.pml_lfc.estimator.EXACT_DISTANCE_ROWS", 100)
+    monkeypatch.setattr("pmlkit.methods.pml_lfc.block_steps.EXACT_DISTANCE_ROWS", 100)
     whole = PMLLFC(random_state=0, max_iter=4).fit(X, Y)
     assert whole.kernel_approx_ == "mixed"
     assert_same(PMLLFC(random_state=0, max_iter=4).fit(in_blocks(X, Y)), whole, X)

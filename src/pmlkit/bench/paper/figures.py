@@ -53,8 +53,6 @@ class Contradiction:
 def contradictions() -> tuple[Contradiction, ...]:
     """Return the figures of table 2 that contradict others of the paper.
 
-    Notes
-    -----
     With R true labels of q, a row's coverage (r - 1)/q and its ranking loss are tied to each other: the worst-ranked
     true label has at least as many false labels above it as the true labels have on average, and at most R times as
     many. So the mean coverage is at least (q - 1)/q times the ranking loss, and at most m times it plus (m - 1)/q,

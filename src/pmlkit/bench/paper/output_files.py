@@ -1,7 +1,5 @@
 """Files of a reproduction: tables as CSV, the claims in Markdown, and an HTML page."""
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY
 from pmlkit.bench.paper.figures import ENOUGH_REPEATS, LFC, RIVALS, Figure, contradictions, table_3_faults, tally
 from pmlkit.bench.plots import Series, dot_chart, line_chart, swatch
 from pmlkit.bench.reporting import render, report_parts
-from pmlkit.bench.summary import means_csv, summarize
+from pmlkit.bench.summary import csv_text, means_csv, summarize
 from pmlkit.data import data_home
 
 if TYPE_CHECKING:
@@ -36,18 +34,18 @@ def write_files(found: "Reproduction", folder: Path, commands: Sequence[str]) ->
     """Write the tables, the page and the verdict into a folder, and return their paths."""
     texts = {
         "means.csv": means_csv(found.cells),
-        "table1.csv": _csv(
+        "table1.csv": csv_text(
             ["data", "what", "paper", "ours", "verdict"],
             ((one.data, one.what, one.theirs, one.ours, one.verdict) for one in found.sizes),
         ),
-        "table2.csv": _csv(
+        "table2.csv": csv_text(
             ["data", "metric", "method", "paper", "paper_std", "ours", "ours_std", "verdict", "note"],
             (
                 (one.data, one.metric.key, one.method, *map(_three, one.theirs + one.ours), one.verdict, one.note)
                 for one in found.figures
             ),
         ),
-        "table3.csv": _csv(
+        "table3.csv": csv_text(
             ["metric", "rival", "paper", "ours", "better_means", "verdict"],
             (
                 (
@@ -61,8 +59,8 @@ def write_files(found: "Reproduction", folder: Path, commands: Sequence[str]) ->
                 for one in found.counts
             ),
         ),
-        "figure3.csv": _csv(["method", *(m.key for m in FIVE)], _rows([*ABLATIONS, LFC], found.ablation)),
-        "figure4.csv": _csv(
+        "figure3.csv": csv_text(["method", *(m.key for m in FIVE)], _rows([*ABLATIONS, LFC], found.ablation)),
+        "figure4.csv": csv_text(
             ["parameter", "value", *(m.key for m in FIVE)],
             (
                 (name, *row)
@@ -220,14 +218,6 @@ def _rows(names: Sequence[Any], results: VariantResults | None) -> Iterable[tupl
 
 def _three(value: float) -> str:
     return "" if math.isnan(value) else number(value)
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _verb(number: int, word: str) -> str:

@@ -101,13 +101,14 @@ def reproduce_pml_lc(
         Folder for ``pml-lc.csv`` and ``pml-lc.md``. Finished fits are kept there in ``pml-lc-cells.csv``, and are not
         run again.
     data : sequence of str
-        From `DATA`.
+        From ``emotions``, ``yeast``, ``cal500``, ``genbase``, ``medical``, ``corel5k`` and ``delicious``; by default
+        all.
     methods : sequence of str
-        From `XIE_HUANG_METHODS`.
+        From the keys of `pmlkit.bench.paper.pml_lc.XIE_HUANG_METHODS`; by default all.
     repeats : int, default=5
-        Random splits and candidate sets.
+        Number of random splits, each with its own candidate sets.
     max_rows : int, optional
-        Rows of a data set at the most, before it is split.
+        Maximum number of rows of a data set, before it is split.
     on_cell : callable, optional
         Called before each fit, finished ones included, with data set, method and repeat.
 

@@ -8,12 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pmlkit.bench.paper.claims import Claim, VariantResults, figure_results, judge_claims
-from pmlkit.bench.paper.experiments import (
-    ABLATIONS,
-    SENSITIVITY,
-    Experiments,
-    paper_experiments,
-)
+from pmlkit.bench.paper.experiments import ABLATIONS, SENSITIVITY, Experiments, paper_experiments
 from pmlkit.bench.paper.figures import (
     LFC,
     REAL,
@@ -172,13 +167,7 @@ def reproduce(
         nonlocal n_run, seconds
         callback.stage(name)
         summary = run(
-            plan,
-            store,
-            jobs=jobs,
-            max_seconds=limit,
-            retry_failed=retry_failed,
-            progress=callback,
-            command=command,
+            plan, store, jobs=jobs, max_seconds=limit, retry_failed=retry_failed, progress=callback, command=command
         )
         n_run, seconds = n_run + summary.n_run, seconds + summary.seconds
 

@@ -40,10 +40,9 @@ ends (milliseconds; up to two seconds with a million candidates); everything els
 """
 
 from pmlkit.cleaning.audit.answers import Answers
+from pmlkit.cleaning.audit.certificate import Certificate
 from pmlkit.cleaning.audit.engine import Audit
-from pmlkit.cleaning.audit.promise import Certificate
-from pmlkit.cleaning.audit.questions import Gain, Question
-from pmlkit.cleaning.audit.record import Event
+from pmlkit.cleaning.audit.record import Event, Gain, Question
 from pmlkit.cleaning.estimates import Estimate
 
 __all__ = ["Answers", "Audit", "Certificate", "Estimate", "Event", "Gain", "Question"]

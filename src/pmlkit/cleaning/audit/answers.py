@@ -23,21 +23,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "RIGHT",
-    "UNKNOWN",
-    "UNSURE",
-    "WORDS",
-    "WRONG",
-    "Answers",
-    "Settle",
-    "as_answers",
-    "code",
-    "error_rate",
-    "find_cells",
-    "fingerprint",
-    "settled",
-]
 
 UNKNOWN, WRONG, RIGHT, UNSURE = 0, 1, 2, 3
 """What is known of a candidate."""
@@ -341,12 +326,7 @@ def find_cells(Y: CSR, rows: IntArray, labels: IntArray) -> IntArray:
 def settled(codes: Sequence[int], how: Settle) -> int:
     """Return what several answers about one candidate come to.
 
-    Parameters
-    ----------
-    codes : sequence of int
-        The latest last.
-    how : {"latest", "majority"}
-        A tie of the majority leaves it unsure.
+    `codes`: the latest last. A tie of the majority leaves it unsure.
 
     Examples
     --------

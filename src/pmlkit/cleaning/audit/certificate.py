@@ -22,7 +22,7 @@ All this is a function of the drawn order and of the truth. It does not matter, 
 when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate in it is
 unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
 
-**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
+**Several ** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
 it back when it would have succeeded with R = 0, too: then S as a whole holds what is promised, but for an accident. So
 until the first accident on a set that does not, no such set has given anything back, and their d add up to at most the
 budget. Each has an accident with probability at most its d given all that was known when it began. So a false statement
@@ -32,7 +32,7 @@ stops at will.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -41,7 +41,8 @@ from scipy.stats import norm
 from pmlkit._typing import FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 
-__all__ = ["Attempt", "Ledger", "Progress", "log_wealth", "null_count", "propose", "settle"]
+if TYPE_CHECKING:
+    import pandas as pd
 
 SPENT = 0.7  # of the budget that is left, by a test
 _BET_DRAWS = 40.0  # that a test's bet on the predicted precision is worth
@@ -59,24 +60,13 @@ _DRAWS = np.geomspace(4.0, 1000.0, 80)  # numbers of draws that a prediction tel
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A set under test.
+    """A set under test."""
 
-    Attributes
-    ----------
-    known : array of int
-        Candidates that had been answered when the set was proposed, by position in ``Y.data``.
-    draws : array of int
-        The others, in the drawn order.
-    budget : float
-        The probability with which a false statement may be made.
-    predicted : float
-        Expected share of wrong ones among the draws.
-    """
-
+    # Candidates that had been answered when the set was proposed, by position in ``Y.data``.
     known: IntArray = field(repr=False)
-    draws: IntArray = field(repr=False)
-    budget: float
-    predicted: float
+    draws: IntArray = field(repr=False)  # the others, in the drawn order
+    budget: float  # the probability with which a false statement may be made
+    predicted: float  # expected share of wrong ones among the draws
 
     @property
     def cells(self) -> IntArray:
@@ -86,45 +76,23 @@ class Attempt:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far a test is.
+    """How far a test is."""
 
-    Attributes
-    ----------
-    has_passed, is_whole : bool
-        Whether the statement is made, and would be with what was seen to be right included.
-    log_wealth : float
-        After the latest draw.
-    n_wrong, n_other : int
-        Draws so far.
-    n_kept : int
-        Members seen not to be wrong, so that they stay.
-    """
-
-    has_passed: bool
-    is_whole: bool
-    log_wealth: float
-    n_wrong: int
+    has_passed: bool  # whether the statement is made
+    is_whole: bool  # whether it would be with what was seen to be right included
+    log_wealth: float  # after the latest draw
+    n_wrong: int  # draws so far
     n_other: int
-    n_kept: int
+    n_kept: int  # members seen not to be wrong, so that they stay
 
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """What all tests so far say.
+    """What all tests so far say."""
 
-    Attributes
-    ----------
-    certified : int or None
-        The attempt that holds the certificate.
-    budget : float
-        The error probability that is left.
-    progress : list of Progress
-        One per attempt.
-    """
-
-    certified: int | None
-    budget: float
-    progress: list[Progress]
+    certified: int | None  # the attempt that holds the certificate
+    budget: float  # the error probability that is left
+    progress: list[Progress]  # one per attempt
 
 
 def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget: float = 0.05) -> Any:
@@ -150,18 +118,9 @@ def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget
 def log_wealth(n_wrong: Any, n_other: Any, n_unseen: Any, n_null: Any, predicted: Any, precision: float) -> FloatArray:
     """Return the logarithm of the wealth of a test, see the head of this module.
 
-    Parameters
-    ----------
-    n_wrong, n_other : array
-        Draws that were wrong, and others.
-    n_unseen : array
-        How many candidates the order has in all.
-    n_null : array
-        How many of them are wrong at most if the statement is false.
-    predicted : array
-        The expected share of wrong ones.
-    precision : float
-        What is to be promised.
+    `n_wrong`, `n_other`: draws that were wrong, and others. `n_unseen`: how many candidates the order has in all.
+    `n_null`: how many of them are wrong at most if the statement is false. `predicted`: the expected share of wrong
+    ones. `precision`: what is to be promised.
 
     Examples
     --------
@@ -198,16 +157,7 @@ def settle(
     An answer that was changed afterwards may take a certificate back. A test that had more of the budget than it
     should have had by the answers as they stand now does not count.
 
-    Parameters
-    ----------
-    attempts : sequence of Attempt
-    verdict : array aligned with ``Y.data``
-        One of `pmlkit.cleaning.audit.answers`' codes.
-    precision, budget, answer_error : float
-
-    Returns
-    -------
-    ledger : Ledger
+    `verdict` (aligned with ``Y.data``): codes of `pmlkit.cleaning.audit.answers`.
     """
     certified, left = None, budget
     n_certified = 0
@@ -283,26 +233,14 @@ def propose(
     budget: float,
     answer_error: float = 0.0,
 ) -> int:
-    """Return the size of the set to put to the test.
+    """Return the size of the set to put to the test, 0 if none is worth it.
 
     It is that with the most unseen candidates certified per expected question.
 
-    Parameters
-    ----------
-    cells : array of int
-        Candidates, those certified already first, then the most suspicious; none that was seen to be right.
-    probability : array aligned with `cells`
-        How likely each is wrong; 1 where it is known.
-    verdict : array aligned with ``Y.data``
-    n_certified : int
-        How many are certified already.
-    precision, budget, answer_error : float
-        The promise, and the error probability that is left.
-
-    Returns
-    -------
-    size : int
-        0 if it is not worth it.
+    `cells`: candidates, those certified already first, then the most suspicious; none that was seen to be right.
+    `probability` (aligned with `cells`): how likely each is wrong; 1 where it is known. `verdict` (aligned with
+    ``Y.data``). `n_certified`: how many are certified already. `precision`, `budget`, `answer_error`: the promise, and
+    the error probability that is left.
     """
     least = int(np.ceil(_GROWTH * n_certified + _MORE))
     if len(cells) < least or budget <= 0.0:
@@ -348,3 +286,132 @@ def is_over(attempt: Attempt, progress: Progress, precision: float, answer_error
 def removable(cells: IntArray, verdict: IntArray) -> IntArray:
     """Return the candidates of a certified set that may go: all but those seen to be right, or left open."""
     return np.asarray(cells[~np.isin(verdict[cells], [RIGHT, UNSURE])])
+
+
+class Attempts:
+    """All tests of an audit, one after the other.
+
+    `precision`, `confidence`, `answer_error`: the promise, see `pmlkit.cleaning.audit.Audit`. `ledger`: what they say
+    by the answers as they stand. `is_active`: whether the last one is under way.
+    """
+
+    def __init__(self, precision: float, confidence: float, answer_error: float) -> None:
+        self.precision, self.confidence, self.answer_error = precision, confidence, answer_error
+        self.begun: list[Attempt] = []
+        self.ledger = Ledger(None, 1.0 - confidence, [])
+        self.is_active = False
+
+    def settle(self, verdict: IntArray) -> bool:
+        """Go through all tests with the answers as they stand; return whether the active one has just ended."""
+        self.ledger = settle(
+            self.begun, verdict, precision=self.precision, budget=1.0 - self.confidence, answer_error=self.answer_error
+        )
+        return self.is_active and is_over(self.current, self.progress, self.precision, self.answer_error)
+
+    @property
+    def current(self) -> Attempt:
+        """The test that is under way."""
+        return self.begun[-1]
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return self.ledger.progress[-1]
+
+    @property
+    def draws_to_go(self) -> float:
+        """How many more draws it is expected to need."""
+        return draws_to_go(self.current, self.progress, self.precision, self.answer_error)
+
+    def certified(self, verdict: IntArray) -> IntArray:
+        """Return the certified candidates that may go."""
+        if self.ledger.certified is None:
+            return np.empty(0, dtype=np.int64)
+        return removable(self.begun[self.ledger.certified].cells, verdict)
+
+    def begin(self, ranked: IntArray, probability: FloatArray, verdict: IntArray, rng: np.random.Generator) -> bool:
+        """Put a set to the test if it is worth it, and return whether that was done.
+
+        `ranked`: candidates by position in ``Y.data``, the most suspicious first. `probability` (aligned with
+        `verdict`): how likely each candidate is wrong. `rng`: draws the order.
+        """
+        held = self.certified(verdict)
+        is_held = np.zeros(len(verdict), dtype=bool)
+        is_held[held] = True
+        is_possible = ~is_held[ranked] & np.isin(verdict[ranked], [UNKNOWN, WRONG])
+        is_wrong = verdict[ranked] == WRONG
+        cells = np.concatenate([held, ranked[is_possible & is_wrong], ranked[is_possible & ~is_wrong]])
+        p = probability[cells]
+        size = propose(
+            cells, p, verdict, len(held), precision=self.precision, budget=self.ledger.budget,
+            answer_error=self.answer_error,
+        )  # fmt: skip
+        if not size:
+            return False
+        cells, p = cells[:size], p[:size]
+        is_open = verdict[cells] == UNKNOWN
+        predicted = float(np.clip(p[is_open].mean() if is_open.any() else 1.0, 0.01, 0.99))
+        draws = rng.permutation(cells[is_open])
+        self.begun.append(Attempt(cells[~is_open], draws, self.ledger.budget * SPENT, predicted))
+        self.is_active = True
+        self.is_active = not self.settle(verdict)
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What may be removed, and what is promised about it; ``str()`` states it.
+
+    Attributes
+    ----------
+    removed : DataFrame
+        ``row``, ``label`` and ``seen`` (whether a person called it wrong); with ``id`` where rows have names.
+    cells : array of int
+        The same by position in ``Y.data``.
+    precision : float
+        At least this share of the removed labels is wrong.
+    confidence : float
+        The probability that such audits end without a false statement.
+    n_answers : int
+        Answers given so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning.audit import Certificate
+    >>> removed = pd.DataFrame({"row": [3, 8], "label": ["a", "b"], "seen": [True, False]})
+    >>> print(Certificate(removed, np.array([4, 11]), precision=0.9, confidence=0.95, n_answers=120))
+    Of the 2 labels removed at least 90 % are wrong; this statement fails in at most 5 of 100 such audits, ...
+    """
+
+    removed: "pd.DataFrame" = field(repr=False)
+    cells: IntArray = field(repr=False)
+    precision: float
+    confidence: float
+    n_answers: int
+    answer_error: float = 0.0
+    n_unsure: int = 0
+    disagreement: str = ""
+
+    def __str__(self) -> str:
+        n_removed, n_seen = len(self.cells), int(self.removed["seen"].sum())
+        often = 100.0 * (1.0 - self.confidence)
+        trust = "if the answers were right"
+        if self.answer_error:
+            trust = f"if {_percent(self.answer_error)} of the answers were mistaken, in both directions alike"
+        parts = [
+            f"Of the {n_removed:,} labels removed at least {_percent(self.precision)} are wrong; this statement fails "
+            f"in at most {often:g} of 100 such audits, {trust}.",
+            f"It is about the {n_removed:,} labels as a whole, {n_seen:,} of which were seen and called wrong: it says "
+            "nothing about a single one, or about labels that stay.",
+        ]
+        if self.n_unsure:
+            parts.append(f"{self.n_unsure:,} answers 'unsure' were counted as if the label were right.")
+        if self.disagreement:
+            parts.append(self.disagreement)
+        return " ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"

@@ -1,24 +1,23 @@
-"""The audit: which question to ask next, and what becomes of an answer."""
+"""The audit: which question to ask next, what becomes of an answer, and what `clean` makes of answers from before."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmlkit._typing import IntArray, RandomState
-from pmlkit._words import did_you_mean
+from pmlkit._words import counted, did_you_mean
 from pmlkit.cleaning.audit import answers as codes
-from pmlkit.cleaning.audit.answers import UNKNOWN, WORDS, WRONG, Answers, Settle
-from pmlkit.cleaning.audit.questions import Gain, Question
-from pmlkit.cleaning.audit.record import ASKED, Event, Kind, load_state, save_state
+from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, WORDS, WRONG, Answers, Settle
+from pmlkit.cleaning.audit.record import ASKED, Event, Gain, Kind, Question, load_state, save_state
 from pmlkit.cleaning.audit.state import AuditState
-from pmlkit.exceptions import DataError
+from pmlkit.exceptions import DataError, PMLWarning
 
 if TYPE_CHECKING:
     from pmlkit.cleaning.result import CleaningResult
-
-__all__ = ["Audit", "Gain", "Question"]
 
 _N_FIRST = 30  # audit questions before anything else
 _BLOCK = 20  # answers between two fits
@@ -26,6 +25,8 @@ _AUDIT_EVERY = 5
 _REPEAT_AFTER = 8  # answers before a question may be repeated
 _OFTEN_REPEATED = 100  # questions, after which half as many are repeated
 _LEAST_WORTH = 0.2  # wrong labels found or certified per answer, below which it does not pay
+
+_N_LISTED = 3
 
 
 class Audit(AuditState):
@@ -94,10 +95,7 @@ class Audit(AuditState):
         answers: Any = None,
         events: Iterable[Event | dict[str, Any]] = (),
     ) -> None:
-        super().__init__(
-            result, precision=precision, confidence=confidence, random_state=random_state, answer_error=answer_error,
-            repeats=repeats, settle=settle,
-        )  # fmt: skip
+        super().__init__(result, precision, confidence, random_state, answer_error, repeats, settle)
         if answers is not None:
             self._take_given(codes.as_answers(answers))
         for event in events:
@@ -137,7 +135,7 @@ class Audit(AuditState):
             if cell < 0:
                 break
             taken.add(cell)
-            found.append(self._question(cell, kind))
+            found.append(self.question(cell, kind))
         return found
 
     def answer(
@@ -158,7 +156,7 @@ class Audit(AuditState):
         word = WORDS[codes.code(answer)]
         if isinstance(question, Question):
             cell, kind = question.cell, question.kind
-            if not (0 <= cell < self.result.Y.nnz and self._question(cell, kind) == question):
+            if not (0 <= cell < self.result.Y.nnz and self.question(cell, kind) == question):
                 raise ValueError(f"The question about {question.label!r} in row {question.row} is of another audit.")
         else:
             cell, kind = self.cell(*question), "volunteered"
@@ -178,7 +176,7 @@ class Audit(AuditState):
             raise ValueError(f"There {which}.")
         event = chosen[-1]
         self._take(Event(len(self.events), event.cell, "undo", event.kind, event.who, undoes=event.number))
-        return self._question(event.cell, event.kind)
+        return self.question(event.cell, event.kind)
 
     def cell(self, row: int, label: str) -> int:
         """Return the position in ``result.Y.data`` of a candidate."""
@@ -191,6 +189,12 @@ class Audit(AuditState):
         if cell < 0:
             raise ValueError(f"{label!r} is not a candidate of row {row}.")
         return cell
+
+    def question(self, cell: int, kind: Any) -> Question:
+        """Return a question about a candidate, given by its position in ``result.Y.data``."""
+        row = int(self.result.rows[cell])
+        label = self.result.label_names[int(self.result.Y.indices[cell])]
+        return Question(row, label, kind, cell, self.result.row_name(row))
 
     def expected_gain(self, n: int = 50) -> Gain:
         """Return what the next `n` answers are expected to bring.
@@ -257,11 +261,6 @@ class Audit(AuditState):
             audit._replay(event)
         return audit
 
-    def _question(self, cell: int, kind: Kind) -> Question:
-        row = int(self.result.rows[cell])
-        name = f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-        return Question(row, self.result.label_names[int(self.result.Y.indices[cell])], kind, cell, name)
-
     def _kind_of_slot(self, slot: int, n_audit: int, *, repeat: bool = True) -> Kind:
         every = round(1.0 / self.repeats) if self.repeats else 0
         every *= 1 if slot < _OFTEN_REPEATED else 2
@@ -279,7 +278,7 @@ class Audit(AuditState):
             if event.undoes is None:
                 return
             if event.kind in (*ASKED, "repeat"):
-                yield self._question(event.cell, event.kind)
+                yield self.question(event.cell, event.kind)
 
     def _first_open(self, order: IntArray, taken: set[int], *, ranked: bool = False) -> int:
         """Return the first unanswered candidate of an order that nobody looks at; -1 if there is none."""
@@ -345,3 +344,55 @@ class Audit(AuditState):
             rng = self._rng(3, len(self._tests.begun), len(self.events))
             if not self._tests.begin(ranked, probability, self.verdict, rng):
                 break
+
+
+def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "latest") -> "CleaningResult":
+    """Return a result whose doubts are learned from answers.
+
+    `result`: made without answers. `verified`, `settle`: see `pmlkit.clean`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pmlkit.cleaning import clean
+    >>> from pmlkit.data import load_digit_strips
+    >>> strips = load_digit_strips(300)
+    >>> first = clean(strips.X, strips.Y).top_suspects(1)
+    >>> result = clean(strips.X, strips.Y, verified=first[["row", "label"]].assign(answer="wrong"))
+    >>> int(result.removable().sum())
+    1
+    """
+    audit = Audit(result, answers=verified, settle=settle)
+    if not audit.n_answers:
+        warnings.warn(PMLWarning("The answers are empty: nothing is learned from them."), stacklevel=3)
+        return result
+    if len(audit.contradictions):
+        warnings.warn(_contradictions(audit), stacklevel=3)
+    if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
+        warnings.warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."), stacklevel=3)
+        return replace(result, known=audit.verdict, before_answers=audit.result)
+    audit.learn()
+    return replace(
+        result,
+        doubt=audit.probability,
+        overall_rate=audit.noise_rate_,
+        known=audit.verdict,
+        before_answers=audit.result,
+    )
+
+
+def _contradictions(audit: Audit) -> PMLWarning:
+    """Say which labels were answered in different ways, and what counts."""
+    found = audit.contradictions
+    rows = found["id"] if "id" in found else found["row"]
+    listed = [
+        f"{label!r} of {row} ({answers})"
+        for row, label, answers in zip(rows[:_N_LISTED], found["label"], found["answers"], strict=False)
+    ]
+    more = [f"and {len(found) - _N_LISTED} more"] if len(found) > _N_LISTED else []
+    counts = "the latest answer counts" if audit.settle == "latest" else "the majority counts"
+    many = counted(len(found), "label was", "labels were")
+    message = f"{many} answered in different ways, and {counts}: {'; '.join([*listed, *more])}."
+    if audit.settle != "latest":
+        return PMLWarning(message)
+    return PMLWarning(message, option="settle", value="'majority'", remedy=" to let the majority decide")

@@ -1,4 +1,10 @@
-"""How many candidates are wrong, by a calibration curve and by the audit sample, with intervals."""
+"""How many candidates are wrong, by a calibration curve and by the audit sample, with intervals.
+
+The audit sample is a random sample that is valid at every length. Every candidate gets a key, exponential with a rate
+that grows with suspicion, and questions are asked in the order of keys. Any prefix is a sample: with `tau` the key of
+the first unasked candidate, a candidate of rate w was asked with probability ``1 - exp(-w tau)`` (rank conditioning),
+and dividing by it gives unbiased totals.
+"""
 
 import numpy as np
 from scipy.special import expit, logit
@@ -7,14 +13,73 @@ from scipy.stats import beta
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WRONG
 from pmlkit.cleaning.audit.noise_model import Design, fit_noise_model
-from pmlkit.cleaning.audit.sampling import difference_estimate
 from pmlkit.cleaning.estimates import Estimate
 
-__all__ = ["Estimates"]
+_BASE, _STEEPNESS = 0.3, 0.01
 
 _Z90 = 1.645
 _FEW = 20.0  # answers: so many double the variance of an estimate
 _ENOUGH = 30  # answers of the audit sample from which its own estimate counts in full
+
+
+def audit_order(n_candidates: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the order of questions, and the rates and keys of candidates, all by rank of suspicion.
+
+    `n_candidates`: ranked from 0, the most suspicious, on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.audit.estimates import audit_order
+    >>> order, rate, key = audit_order(1000, np.random.default_rng(0))
+    >>> bool(rate[0] > rate[-1]), bool((np.diff(key[order]) >= 0).all())
+    (True, True)
+    """
+    steep = 1.0 / ((np.arange(n_candidates) + 0.5) / max(n_candidates, 1) + _STEEPNESS)
+    rate = _BASE + (1.0 - _BASE) * steep / steep.mean() if n_candidates else steep
+    key = rng.exponential(size=n_candidates) / rate
+    return np.argsort(key, kind="stable"), rate, key
+
+
+def inclusion(rate: FloatArray, key: FloatArray, order: IntArray, is_known: BoolArray) -> tuple[int, FloatArray]:
+    """Return how long the answered prefix is, and how likely each candidate was to be in it.
+
+    Candidates that were answered for another reason are passed over: they are known, and need not be estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.audit.estimates import inclusion
+    >>> known = np.array([True, True, False])
+    >>> inclusion(np.ones(3), np.array([0.1, 0.2, 0.4]), np.arange(3), known)[1].round(3).tolist()
+    [0.33, 0.33, 0.33]
+    """
+    unknown = ~is_known[order]
+    if not unknown.any():
+        return len(order), np.ones(len(order))
+    length = int(unknown.argmax())
+    return length, -np.expm1(-rate * key[order[length]])
+
+
+def difference_estimate(
+    wrong: FloatArray, predicted: FloatArray, chance: FloatArray, n_sure: float
+) -> tuple[float, float]:
+    """Return a total of wrong candidates from a model's total and the errors of the model on a random sample.
+
+    `wrong`: answers of the sample, 1 for wrong. `predicted` (aligned with `wrong`): what the model says of the same
+    candidates, as if they had not been asked. `chance` (aligned with `wrong`): with which probability each came into
+    the sample. `n_sure`: the model's total over all candidates that are sampled from, plus the known ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.cleaning.audit.estimates import difference_estimate
+    >>> difference_estimate(np.array([1.0]), np.array([0.5]), np.array([0.1]), 10.0)[0]
+    15.0
+    """
+    error = wrong - predicted
+    total = n_sure + float((error / chance).sum())
+    return total, float(np.sqrt(((1.0 - chance) / chance**2 * error**2).sum()))
 
 
 class Estimates:
@@ -23,18 +88,9 @@ class Estimates:
     The intervals are made for a number of answers that was fixed beforehand: they are not valid for a person who stops
     when it looks good. The certificate is.
 
-    Parameters
-    ----------
-    design : Design
-        Of the calibration curve.
-    verdict : array of shape (n_candidates,)
-        What is known of each.
-    fitted : array of int
-        The candidates that the curve is fitted to.
-    sampled : array of int
-        The candidates that came into the audit sample.
-    chance : array of shape (n_candidates,)
-        With which probability each would have.
+    `design`: of the calibration curve. `verdict` (n_candidates,): what is known of each. `fitted`: the candidates that
+    the curve is fitted to. `sampled`: the candidates that came into the audit sample. `chance` (n_candidates,): with
+    which probability each would have.
     """
 
     def __init__(

@@ -4,56 +4,56 @@ r"""A logistic model of wrong candidates, learned from answers: Laplace's approx
 
 with offset l (the log odds without answers), :math:`b_f \sim N(0, s_f^2)`, :math:`u \sim N(0, s_u^2)` and g a
 Gaussian process over rows within a label. With n answers everything costs :math:`O(n^3)` plus one pass over the
-candidates.
+candidates. The terms z need no answer and are computed once per audit: few of them for the calibration curve
+(`curve_design`), more for the learning order (`order_design`, `LearningOrder`).
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import cho_solve, cholesky
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 
-from pmlkit._typing import Features, FloatArray, IntArray
+from pmlkit._arrays import generator
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.cleaning.audit.answers import RIGHT, WRONG
+from pmlkit.cleaning.calibration import best_other
+from pmlkit.cleaning.estimates import log_odds
+from pmlkit.numerics.scaling import scaled
 
-__all__ = ["Design", "NoiseModel", "fit_noise_model"]
+if TYPE_CHECKING:
+    from pmlkit.cleaning.result import CleaningResult
 
 _N_ITER, _TOLERANCE = 100, 1e-9
 _MAX_NEAR = 200_000  # candidates that are compared with the answered ones row by row
+_ODDS = 6.0
+# Priors of the noise model, by the log loss on unasked candidates after 1 to 100 answers, on the tuned sets.
+_INTERCEPT_SD, _CURVE_SD = 0.7, 1.2
+_LENGTH, _N_KNOTS = 2.0, 13  # of the process along the log odds
+_MAX_VOTING = 6_000  # rows up to which neighbours vote
+_N_VOTERS = 15
+_MAX_LABELS = 3_000  # up to which pairs of labels are counted
+_MAX_STORED = 50_000_000  # cells of X up to which rows are compared
+_MAX_FITTED = 1_000  # answers that a fit uses
+_PRIOR_LOG_ODDS = float(np.log(3.0))  # of the noise model with all terms
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What the model knows of every candidate before any answer.
+    """What the model knows of every candidate before any answer."""
 
-    Attributes
-    ----------
-    offset : array of shape (n_candidates,)
-        Log odds of being wrong.
-    Z : array of shape (n_candidates, n_terms)
-        Standardised terms.
-    sd : array of shape (n_terms,)
-        Prior standard deviations of their coefficients.
-    label : array of int of shape (n_candidates,)
-    label_sd : float
-        Of the effect of each label.
-    rows : array of int of shape (n_candidates,), optional
-    unit_rows : array or CSR array of shape (n_samples, n_features), optional
-        Features of unit length, for the process over rows; None leaves it out.
-    width : float
-        Mean squared distance of rows.
-    row_sd : float
-        Of the process over rows.
-    """
-
-    offset: FloatArray
-    Z: FloatArray
-    sd: FloatArray
-    label: IntArray
-    label_sd: float
-    rows: IntArray | None = None
+    offset: FloatArray  # log odds of being wrong, (n_candidates,)
+    Z: FloatArray  # standardised terms, (n_candidates, n_terms)
+    sd: FloatArray  # prior standard deviations of their coefficients, (n_terms,)
+    label: IntArray  # (n_candidates,)
+    label_sd: float  # of the effect of each label
+    rows: IntArray | None = None  # (n_candidates,)
+    # Features of unit length, (n_samples, n_features), for the process over rows; None leaves it out.
     unit_rows: Features | None = None
-    width: float = 1.0
-    row_sd: float = 0.0
+    width: float = 1.0  # mean squared distance of rows
+    row_sd: float = 0.0  # of the process over rows
 
     def covariance(self, asked: IntArray) -> FloatArray:
         """Return the prior covariance of the log odds of some candidates."""
@@ -74,29 +74,14 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class NoiseModel:
-    """A fitted model.
-
-    Attributes
-    ----------
-    design : Design
-    asked : array of int
-        The candidates that it learned from.
-    alpha : array aligned with `asked`
-        Derivatives of the log likelihood at the mode: the dual coefficients.
-    root : array of shape (n_answers, n_answers)
-        Lower Cholesky factor of ``I + W^1/2 K W^1/2``.
-    root_weight : array
-        The diagonal of ``W^1/2``.
-    log_evidence : float
-        Laplace's approximation of the log marginal likelihood.
-    """
+    """A fitted model."""
 
     design: Design
-    asked: IntArray
-    alpha: FloatArray
-    root: FloatArray
-    root_weight: FloatArray
-    log_evidence: float
+    asked: IntArray  # the candidates that it learned from
+    alpha: FloatArray  # derivatives of the log likelihood at the mode: the dual coefficients, aligned with `asked`
+    root: FloatArray  # lower Cholesky factor of ``I + W^1/2 K W^1/2``, (n_answers, n_answers)
+    root_weight: FloatArray  # the diagonal of ``W^1/2``
+    log_evidence: float  # Laplace's approximation of the log marginal likelihood
 
     def log_odds(self) -> FloatArray:
         """Return the log odds of being wrong of every candidate, at the mode."""
@@ -125,12 +110,7 @@ class NoiseModel:
                 odds[cells] += d._kernel(d.rows[cells], d.rows[self.asked[mine]]) @ (d.row_sd**2 * self.alpha[mine])
 
     def variance_of_sum(self, weight: FloatArray) -> float:
-        """Return the posterior variance of a weighted sum of all log odds, the process over rows left out.
-
-        Parameters
-        ----------
-        weight : array of shape (n_candidates,)
-        """
+        """Return the posterior variance of a weighted sum of all log odds, the process over rows left out."""
         d = self.design
         n_labels = int(d.label.max()) + 1 if len(d.label) else 0
         by_term = (weight @ d.Z) * d.sd
@@ -146,15 +126,9 @@ class NoiseModel:
 def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray, start: FloatArray | None = None) -> NoiseModel:
     """Fit the model to answers by Newton's method.
 
-    Parameters
-    ----------
-    design : Design
-    asked : array of int
-        Candidates that were answered.
-    wrong : array aligned with `asked`
-        1 for wrong and 0 for right, or between where answers may be mistaken.
-    start : array aligned with `asked`, optional
-        Dual coefficients to begin with, say of a fit to fewer answers.
+    `asked`: candidates that were answered. `wrong` (aligned with `asked`): 1 for wrong and 0 for right, or between
+    where answers may be mistaken. `start` (aligned with `asked`): dual coefficients to begin with, say of a fit to
+    fewer answers.
 
     Examples
     --------
@@ -202,3 +176,168 @@ def fit_noise_model(design: Design, asked: IntArray, wrong: FloatArray, start: F
 def _log_posterior(alpha: FloatArray, shift: FloatArray, odds: FloatArray, wrong: FloatArray) -> float:
     likelihood = wrong * log_expit(odds) + (1.0 - wrong) * log_expit(-odds)
     return float(likelihood.sum() - 0.5 * (alpha @ shift))
+
+
+def curve_design(offset: FloatArray, label: IntArray) -> Design:
+    """Return the design of the calibration curve: an intercept, a process along the log odds, an effect of each label.
+
+    An answer tells most about candidates that were as suspicious as the one it is about. With a slope instead of the
+    process, one surprising answer at the end of the scale moved every candidate: suspicious-first answers are no
+    random sample.
+
+    `offset` (n_candidates,): log odds of being wrong, without answers.
+    """
+    offset = np.clip(offset, -_ODDS, _ODDS)
+    Z, sd = _along(offset)
+    return Design(offset, Z, sd, label, 0.7)
+
+
+def _along(offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return terms, and prior standard deviations, of an intercept and an Ornstein-Uhlenbeck process along log odds."""
+    knots = np.linspace(-_ODDS, _ODDS, _N_KNOTS)
+    covariance = np.exp(-np.abs(knots[:, None] - knots) / _LENGTH)
+    between = np.maximum(1.0 - np.abs(offset[:, None] - knots) / (knots[1] - knots[0]), 0.0)
+    Z = np.column_stack([np.ones(len(offset)), between @ np.linalg.cholesky(covariance)])
+    return Z, np.concatenate([[_INTERCEPT_SD], np.full(_N_KNOTS, _CURVE_SD)])
+
+
+def order_design(
+    X: Features | None, Y: CSR, scores: FloatArray, offset: FloatArray, cells: IntArray, rows: IntArray
+) -> Design:
+    """Return the design of the learning order.
+
+    `scores` (n_samples, n_labels): out-of-fold. `offset` (n_candidates,): log odds of being wrong, without answers.
+    `cells` (n_candidates,): positions in ``Y.data``. `rows` (aligned with ``Y.data``).
+    """
+    row, label = rows[cells], Y.indices[cells]
+    n_stored = 0 if X is None else X.nnz if sparse.issparse(X) else X.size
+    unit = _unit_rows(X) if X is not None and n_stored <= _MAX_STORED else None
+    score = logit(np.clip(scores[rows, Y.indices].astype(np.float64), 1e-4, 1.0 - 1e-4))
+    other = best_other(score, Y)
+    size = np.diff(Y.indptr)[row]
+    count = np.bincount(Y.indices, minlength=Y.shape[1])
+    terms = [
+        score[cells],
+        _rank_within(score, Y.indices, count)[cells],
+        (score - np.where(np.isfinite(other), other, score))[cells],
+        (size == 1).astype(np.float64),
+        np.log(size),
+        np.log(count[label]),
+    ]
+    if Y.shape[1] <= _MAX_LABELS:
+        terms.append(_mean_lift(Y, rows, count)[cells])
+    if unit is not None and Y.shape[0] <= _MAX_VOTING:
+        terms.append(_votes(unit, Y, rows)[cells])
+    Z = np.column_stack(terms)
+    spread = Z.std(axis=0)
+    Z = (Z - Z.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
+    offset = np.clip(offset, -_ODDS, _ODDS)
+    along, along_sd = _along(offset)
+    Z = np.column_stack([along, Z]).astype(np.float32)
+    sd = np.concatenate([along_sd, np.full(len(terms), 0.35)])
+    return Design(
+        offset, Z, sd, label, 0.6, rows=row, unit_rows=unit, width=1.0 if unit is None else _width(unit), row_sd=0.7
+    )
+
+
+def _rank_within(score: FloatArray, label: IntArray, count: IntArray) -> FloatArray:
+    """Return the rank of each candidate's score within its label, as a share."""
+    order = np.lexsort((score, label))
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    rank = np.empty(len(score))
+    rank[order] = (np.arange(len(score)) - first[label[order]] + 0.5) / count[label[order]]
+    return rank
+
+
+def _mean_lift(Y: CSR, rows: IntArray, count: IntArray) -> FloatArray:
+    """Return the mean log lift of each candidate with the row's others, the row itself left out."""
+    indicator = Y.astype(np.float64)
+    together = (indicator.T @ indicator).toarray()
+    n = max(Y.shape[0] - 1, 1)
+    size = np.diff(Y.indptr)[rows]
+    lift = np.zeros(len(rows))
+    # Candidates of a row, one offset at a time: the number of steps is the size of the largest row.
+    place = np.arange(len(rows)) - Y.indptr[rows]
+    for step in range(1, int(size.max(initial=1))):
+        mine = np.flatnonzero(size > step)
+        other = Y.indptr[rows[mine]] + (place[mine] + step) % size[mine]
+        j, k = Y.indices[mine], Y.indices[other]
+        expected = (count[j] - 1.0) * (count[k] - 1.0) / n
+        lift[mine] += np.log((together[j, k] - 1.0 + 0.5) / (expected + 0.5))
+    return np.asarray(lift / np.maximum(size - 1, 1))
+
+
+def _votes(unit: Features, Y: CSR, rows: IntArray) -> FloatArray:
+    """Return the logit of the share of the most similar rows that have the label."""
+    n = Y.shape[0]
+    k = min(_N_VOTERS, n - 1)
+    if k < 1:
+        return np.zeros(len(rows))
+    indicator = Y.toarray() > 0
+    votes = np.zeros(Y.shape)
+    for start in range(0, n, 500):
+        part = np.arange(start, min(start + 500, n))
+        product = unit[part] @ unit.T
+        cosine = product.toarray() if sparse.issparse(product) else product
+        cosine[np.arange(len(part)), part] = -np.inf
+        nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
+        votes[part] = indicator[nearest].sum(axis=1)
+    return np.asarray(logit((votes[rows, Y.indices] + 0.5) / (k + 1.0)))
+
+
+def _unit_rows(X: Features) -> Features:
+    """Return standardised (dense) or plain (sparse) rows of unit length, in single precision."""
+    if sparse.issparse(X):
+        return scaled(X.astype(np.float32), "unit")
+    spread = X.std(axis=0)
+    rows = ((X - X.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)).astype(np.float32)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+def _width(unit: Features) -> float:
+    """Return the mean squared distance of rows, by a sample."""
+    sample = unit[generator(0).permutation(unit.shape[0])[:300]]
+    product = sample @ sample.T
+    cosine = product.toarray() if sparse.issparse(product) else product
+    return max(float(2.0 * (1.0 - cosine).mean()), 1e-6)
+
+
+class LearningOrder:
+    """Probabilities of being wrong and the order that follows from them, learned from answers.
+
+    Two models are averaged by their marginal likelihoods: the calibration curve, which keeps the order of `result`
+    within each label, and the noise model with all terms, which may overturn it. With few answers, or where its
+    terms tell nothing, the first one weighs more.
+
+    `curve`: design of the calibration curve. It and `probability` are by rank of suspicion; `queue` are ranks, the most
+    suspicious first.
+    """
+
+    def __init__(self, result: "CleaningResult", curve: Design) -> None:
+        self._curve = curve
+        self._full = order_design(
+            result.X, result.Y, result.scores, log_odds(result.doubt[result.order]), result.order, result.rows
+        )
+        self.probability: FloatArray = expit(curve.offset)
+        self.queue: IntArray = np.arange(len(curve.offset))
+        self.weight = 0.0
+        self._curve_alpha, self._full_alpha = np.zeros(len(self.queue)), np.zeros(len(self.queue))
+
+    def fitted(self, verdict: IntArray, rng: np.random.Generator) -> IntArray:
+        """Return the ranks of answered candidates that a fit uses: all, or a random part of very many."""
+        known = np.flatnonzero(np.isin(verdict, [WRONG, RIGHT]))
+        return np.sort(rng.permutation(known)[:_MAX_FITTED]) if len(known) > _MAX_FITTED else known
+
+    def fit(self, verdict: IntArray, rng: np.random.Generator, answer_error: float = 0.0) -> None:
+        """Learn from what is known of each candidate, by rank."""
+        asked = self.fitted(verdict, rng)
+        if not len(asked):
+            return
+        wrong = np.where(verdict[asked] == WRONG, 1.0 - answer_error, answer_error)
+        curve = fit_noise_model(self._curve, asked, wrong, self._curve_alpha[asked])
+        full = fit_noise_model(self._full, asked, wrong, self._full_alpha[asked])
+        self._curve_alpha[asked], self._full_alpha[asked] = curve.alpha, full.alpha
+        self.weight = float(expit(full.log_evidence - curve.log_evidence + _PRIOR_LOG_ODDS))
+        mixed = self.weight * expit(full.log_odds()) + (1.0 - self.weight) * expit(curve.log_odds())
+        self.queue = np.argsort(-mixed, kind="stable")
+        self.probability = np.where(verdict == WRONG, 1.0, np.where(verdict == RIGHT, 0.0, mixed))

@@ -1,4 +1,4 @@
-"""The record of an audit: all answers and withdrawals in the order in which they came, and what they come to."""
+"""Questions of an audit, and the record of all answers and withdrawals in the order in which they came."""
 
 import json
 import os
@@ -12,8 +12,6 @@ import numpy as np
 from pmlkit._files import replacing
 from pmlkit.cleaning.audit.answers import WORDS, Settle, settled
 from pmlkit.exceptions import DataError
-
-__all__ = ["ASKED", "Event", "Kind", "Record", "load_state", "save_state"]
 
 Kind = Literal["audit", "suspicious", "certificate", "repeat", "volunteered", "given"]
 ASKED: tuple[Kind, ...] = ("audit", "suspicious", "certificate")
@@ -58,22 +56,9 @@ class Event:
 class Record:
     """Events, and what they come to for each candidate.
 
-    Parameters
-    ----------
-    n_cells : int
-        Number of candidates.
-    how : {"latest", "majority"}
-        How several answers about one candidate are settled.
-
-    Attributes
-    ----------
-    events : list of Event
-    standing : dict of int to list of Event
-        Per candidate, the answers that were not withdrawn.
-    verdict : array of int8
-        The settled answer of each candidate.
-    n_asked : int
-        Standing answers to questions of the audit, repeated ones included.
+    `n_cells`: number of candidates. `how` ("latest", "majority"): how several answers about one candidate are settled.
+    `standing`: per candidate, the answers that were not withdrawn. `verdict`: the settled answer of each candidate.
+    `n_asked`: standing answers to questions of the audit, repeated ones included.
 
     Examples
     --------
@@ -193,3 +178,57 @@ def load_state(path: str | os.PathLike[str], settings: dict[str, Any]) -> dict[s
                 "start a new audit."
             )
     return state
+
+
+@dataclass(frozen=True)
+class Question:
+    """Is this label of this row wrong?
+
+    Attributes
+    ----------
+    row : int
+    label : str
+    kind : {"audit", "suspicious", "certificate", "repeat"}
+        Why it is asked: a random sample, the most suspicious, a random draw from the set to be certified, or to see
+        whether it is answered alike.
+    cell : int
+        The candidate's position in ``result.Y.data``.
+    name : str
+        How the row is called.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.audit import Question
+    >>> question = Question(row=3, label="sky", kind="suspicious", cell=7, name="p0003")
+    >>> f"Is {question.label!r} right for {question.name}?"
+    "Is 'sky' right for p0003?"
+    """
+
+    row: int
+    label: str
+    kind: Kind
+    cell: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What some more answers are expected to bring.
+
+    Attributes
+    ----------
+    found : float
+        Wrong labels among those asked.
+    certified : float
+        Labels that may be removed in addition, unseen.
+
+    Examples
+    --------
+    >>> from pmlkit.cleaning.audit import Gain
+    >>> gain = Gain(found=31.5, certified=120.0)
+    >>> f"50 more answers: about {gain.found + gain.certified:.0f} more labels can go"
+    '50 more answers: about 152 more labels can go'
+    """
+
+    found: float
+    certified: float

@@ -5,27 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmlkit._arrays import generator, without_cells
-from pmlkit._labels import in_format
+from pmlkit._arrays import generator, in_format, without_cells
 from pmlkit._typing import BoolArray, FloatArray, IntArray, RandomState
 from pmlkit._words import counted
 from pmlkit.cleaning.audit import answers as codes
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, UNSURE, WORDS, WRONG, Answers, Settle
-from pmlkit.cleaning.audit.attempts import Attempts
-from pmlkit.cleaning.audit.estimates import Estimates
-from pmlkit.cleaning.audit.features import curve_design
-from pmlkit.cleaning.audit.learning import LearningOrder, log_odds
-from pmlkit.cleaning.audit.promise import Certificate
+from pmlkit.cleaning.audit.certificate import Attempts, Certificate
+from pmlkit.cleaning.audit.estimates import Estimates, audit_order, inclusion
+from pmlkit.cleaning.audit.noise_model import LearningOrder, curve_design
 from pmlkit.cleaning.audit.record import Record
-from pmlkit.cleaning.audit.sampling import audit_order, inclusion
-from pmlkit.cleaning.estimates import Estimate, n_first
+from pmlkit.cleaning.estimates import Estimate, log_odds, n_first
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pmlkit.cleaning.result import CleaningResult
 
-__all__ = ["AuditState"]
 
 _N_TO_TELL = 20  # audit questions from which `status` tells rates
 _SETTINGS = ("precision", "confidence", "random_state", "answer_error", "repeats", "settle")
@@ -35,16 +30,9 @@ class AuditState:
     """Answers, estimates and promises of an audit; `Audit`, which asks and takes answers, documents the parameters."""
 
     def __init__(
-        self,
-        result: "CleaningResult",
-        *,
-        precision: float = 0.9,
-        confidence: float = 0.95,
-        random_state: RandomState = 0,
-        answer_error: float = 0.0,
-        repeats: float = 0.1,
-        settle: Settle = "latest",
-    ) -> None:
+        self, result: "CleaningResult", precision: float, confidence: float, random_state: RandomState,
+        answer_error: float, repeats: float, settle: Settle,
+    ) -> None:  # fmt: skip
         _check_settings(precision, confidence, answer_error, repeats, settle)
         # Evidence that has seen the answers must not be calibrated by them once more.
         result = result if result.before_answers is None else result.before_answers

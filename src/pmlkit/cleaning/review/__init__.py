@@ -74,10 +74,10 @@ def open_review(
     from pmlkit.cleaning.review.server import ReviewServer
     from pmlkit.cleaning.review.session import Review
 
-    def refit(given: Any, on_fit: Any) -> "CleaningResult":
+    def refit(given: Any, on_progress: Any) -> "CleaningResult":
         return clean(
             result.X, result.Y, verified=given, label_names=result.label_names, row_names=result.row_names,
-            media=result.media, on_fit=on_fit,
+            media=result.media, on_progress=on_progress,
         )  # fmt: skip
 
     store = AnswerStore(answers, fingerprint=fingerprint(result.X, result.Y, result.label_names))

@@ -1,32 +1,36 @@
-"""Which question a person gets and what is shown of it, as plain data that the browser puts in as text."""
+"""What is shown of a question, as plain data that the browser puts in as text: the row, similar rows, the evidence.
 
+Words of a text, numbers and categories are marked where they speak for or against the label.
+"""
+
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from pmlkit._typing import BoolArray, IntArray
+from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import shortened
-from pmlkit.cleaning.audit import Question
-from pmlkit.cleaning.audit.answers import WORDS, find_cells
+from pmlkit.cleaning.audit.answers import find_cells
 from pmlkit.cleaning.report import png
-from pmlkit.cleaning.review.evidence import FeatureEvidence, ShownFeature, WordEvidence
-from pmlkit.cleaning.review.replay import Replay
 from pmlkit.exceptions import DataError
 from pmlkit.numerics.scaling import scaled
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
 
-__all__ = ["PAGE", "Cards", "Questions"]
-
 PAGE = 60
 """How many rows a view shows at once."""
+
+MarkedText = list[tuple[str, str]]
+"""Pieces of a text in order, each with ``"for"``, ``"against"`` or ``""``."""
+
+ShownFeature = tuple[str, str, str]
+"""A feature's name, its value, and ``"for"``, ``"against"`` or ``""``."""
 
 _N_SIMILAR = 3
 _N_LOOKED_AT = 60
@@ -37,20 +41,22 @@ _N_THUMBNAILS = 300
 _N_CACHED = 500
 _BRIEF, _FULL = 220, 20_000  # letters of a text
 _SHORT, _LONG = 160, 1_200
-_FILTERS = ("label", "confidence", "text")
-_N_AHEAD = 3
-_MAX_WORDS = 20
-_N_SEARCHES = 8  # whose rows are remembered
+_WORD = re.compile(r"\b\w\w+\b")
+_MAX_ROWS, _MAX_WORDS = 50_000, 50_000  # that word frequencies are counted in and of
+_MAX_TEXT = 20_000
+_MIN_ROWS = 3  # rows that must hold a word before it can speak
+_SMOOTHING = 2.0
+_LEAST_RATIO = 0.7  # log ratio from which a word is marked
+_N_MARKED = 12
+_LEAST = 0.15  # evidence from which a feature is said to speak for or against a label
+_LONG_VALUE = 200  # letters of a feature's value
+_N_RATIOS = 200  # labels whose ratios are remembered
 
 
 class Cards:
     """Build the cards of a cleaning result.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    table : Table, optional
-        From `pmlkit.open_table`: its image files and columns are shown.
+    `table`: from `pmlkit.open_table`: its image files and columns are shown.
     """
 
     def __init__(self, result: "CleaningResult", *, table: Any = None) -> None:
@@ -95,17 +101,13 @@ class Cards:
         return None if media is None or isinstance(media, np.ndarray) else media
 
     @cached_property
-    def _words(self) -> WordEvidence:
+    def _words(self) -> "WordEvidence":
         return WordEvidence(self.texts or (), self.result.Y)
-
-    def name(self, row: int) -> str:
-        """Return how a row is called."""
-        return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
 
     def searched(self, row: int) -> str:
         """Return the text of a row in which a search looks, in lower case."""
         text = self.texts[row] if self.texts is not None else " ".join(str(v[row]) for v in self._searched.values())
-        return f"{self.name(row)} {text}".casefold()
+        return f"{self.result.row_name(row)} {text}".casefold()
 
     @cached_property
     def _searched(self) -> dict[str, Sequence[Any]]:
@@ -125,9 +127,7 @@ class Cards:
 
     def brief(self, row: int, label: int) -> dict[str, Any]:
         """Return a row in a few lines: a picture or the beginning of its text, and its labels."""
-        Y = self.result.Y
-        own = Y.indices[Y.indptr[row] : Y.indptr[row + 1]]
-        shown = {"row": row, "name": self.name(row), "labels": [self.result.label_names[k] for k in own.tolist()]}
+        shown = {"row": row, "name": self.result.row_name(row), "labels": self.result.labels_of(row)}
         if self.has_pictures:
             return shown | {"image": f"/api/picture?row={row}&small=1"}
         if self.texts is not None:
@@ -162,7 +162,7 @@ class Cards:
         return {
             "row": row,
             "label": result.label_names[label],
-            "name": self.name(row),
+            "name": self.result.row_name(row),
             "content": self._content(row, label),
             "reasons_for": speaks_for,
             "reasons_against": speaks_against,
@@ -192,13 +192,13 @@ class Cards:
 
     def _content(self, row: int, label: int) -> dict[str, Any]:
         if self.has_pictures:
-            return {"image": f"/api/picture?row={row}", "name": self.name(row), "is_large": self.has_files}
+            return {"image": f"/api/picture?row={row}", "name": self.result.row_name(row), "is_large": self.has_files}
         if self.texts is not None:
             return {"words": self._words.marked(self.texts[row], label)}
         return {"features": self._features(row, label, _FULL)}
 
     @cached_property
-    def _evidence(self) -> FeatureEvidence | None:
+    def _evidence(self) -> "FeatureEvidence | None":
         X, table = self.result.X, self._table
         if X is None:
             return None
@@ -224,133 +224,151 @@ class Cards:
         return [*strongest, *others][:_N_FEATURES]
 
 
-class Questions:
-    """Choose and show questions.
+class WordEvidence:
+    """Word frequencies of all texts, from which the words that speak for or against a label are read.
 
-    Parameters
-    ----------
-    replay : Replay
-    cards : Cards
+    A word's evidence is the logarithm of the ratio of its document frequencies in the rows with and without the
+    label, both smoothed towards its overall frequency. It explains the data to a reader; no judgement depends on it.
 
-    Attributes
-    ----------
-    judged : CleaningResult
-        Whose confidences are shown: at first those of the result, later those that learned from the answers.
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.review.cards import WordEvidence
+    >>> texts = ["a purring cat", "the cat sleeps", "my cat eats"] + ["the dog barks", "my dog eats", "dog days"]
+    >>> evidence = WordEvidence(texts, sparse.csr_array([[1, 0]] * 3 + [[0, 1]] * 3))
+    >>> evidence.marked("cat and dog", 0)
+    [('cat', 'for'), (' and ', ''), ('dog', 'against')]
     """
 
-    def __init__(self, replay: Replay, cards: Cards) -> None:
-        self._replay, self._cards = replay, cards
-        self._audit, self._result = replay.audit, replay.result
-        self.judged: CleaningResult = replay.result
-        self._shown: dict[str, tuple[int, dict[str, Any]]] = {}  # which candidate each person has before them
-        self._rows_with = lru_cache(maxsize=_N_SEARCHES)(self._find_rows)
-        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="pmlkit review cards")
+    def __init__(self, texts: Sequence[str], Y: CSR) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer
 
-    def close(self) -> None:
-        """End making cards ahead."""
-        self._ahead.shutdown(wait=False, cancel_futures=True)
+        n_samples = len(texts)
+        chosen = np.arange(n_samples)
+        if n_samples > _MAX_ROWS:
+            chosen = np.sort(np.random.default_rng(0).choice(n_samples, _MAX_ROWS, replace=False))
+        counter = CountVectorizer(
+            binary=True, token_pattern=_WORD.pattern, min_df=_MIN_ROWS, max_features=_MAX_WORDS, dtype=np.float32
+        )
+        self._Y = sparse.csc_array(Y[chosen])
+        try:
+            self._words = sparse.csr_array(counter.fit_transform(texts[i][:_MAX_TEXT] for i in chosen.tolist()))
+            self._number: dict[str, int] = counter.vocabulary_
+        except ValueError:  # no word is in enough texts
+            self._words = sparse.csr_array((len(chosen), 0), dtype=np.float32)
+            self._number = {}
+        self._count = np.asarray(self._words.sum(axis=0)).ravel()
+        self._log_ratio = lru_cache(maxsize=_N_RATIOS)(self._log_ratio_of_words)
 
-    def next(self, who: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the audit's next question for a person, or the most suspicious one that passes their filter."""
-        wanted = {name: str(given.get(name) or "") for name in _FILTERS}
-        if any(wanted.values()):
-            return self._next_filtered(who, wanted)
-        others = {cell for person, (cell, _) in self._shown.items() if person != who}
-        ahead = self._audit.upcoming(1 + _N_AHEAD, skip=others)
-        if not ahead:
-            self._shown.pop(who, None)
-            return {"card": None, "done": "Every candidate that can be judged has been answered."}
-        for question in ahead[1:]:
-            self._ahead.submit(self._cards.card, question.cell)
-        return self.show(who, ahead[0])
+    def marked(self, text: str, label: int) -> MarkedText:
+        """Return a text in pieces, the words that say most about a label marked."""
+        text = text[:_MAX_TEXT]
+        ratio = self._log_ratio(label)
+        found = [(match, self._number.get(match[0].lower())) for match in _WORD.finditer(text)]
+        strength = {number: ratio[number] for _, number in found if number is not None}
+        strongest = sorted(strength, key=lambda number: -abs(strength[number]))[:_N_MARKED]
+        told = {number for number in strongest if abs(strength[number]) >= _LEAST_RATIO}
+        pieces: MarkedText = []
+        last = 0
+        for match, number in found:
+            if number in told:
+                if match.start() > last:
+                    pieces.append((text[last : match.start()], ""))
+                pieces.append((match[0], "for" if strength[number] > 0 else "against"))
+                last = match.end()
+        if last < len(text) or not pieces:
+            pieces.append((text[last:], ""))
+        return pieces
 
-    def show(self, who: str, question: Question) -> dict[str, Any]:
-        """Return the card of a question and remember that the person has it."""
-        row, Y = question.row, self._result.Y
-        cells = np.arange(int(Y.indptr[row]), int(Y.indptr[row + 1]))
-        labels: list[dict[str, Any]] = [
-            {
-                "label": self._result.label_names[int(Y.indices[cell])],
-                "confidence": sure,
-                "suspect": cell == question.cell,
-                "answer": None if cell == question.cell else (WORDS[self._audit.verdict[cell]] or None),
-            }
-            for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
-        ]
-        for entry in labels:
-            if entry["suspect"] and self._audit.verdict[question.cell]:
-                # Asked again: what is known of it by now would give the earlier answer away.
-                entry["confidence"] = 1.0 - float(self._result.doubt[question.cell])
-        labels.sort(key=lambda entry: (-entry["confidence"], entry["label"]))
-        card = self._cards.card(question.cell)
-        self._shown[who] = question.cell, {
-            "confidence": round(next(entry["confidence"] for entry in labels if entry["suspect"]), 4),
-            "similar_with": [row["row"] for row in card["similar_with"]],
-            "similar_without": [row["row"] for row in card["similar_without"]],
-        }  # fmt: skip
-        return {
-            "card": {
-                **card, "id": f"{question.cell}", "kind": question.kind, "labels": labels,
-                "flagged": (row, question.label) in self._replay.flags,
-            }
-        }  # fmt: skip
+    def _log_ratio_of_words(self, label: int) -> FloatArray:
+        rows = self._Y.indices[self._Y.indptr[label] : self._Y.indptr[label + 1]]
+        n_with, n_all = len(rows), self._words.shape[0]
+        inside = np.asarray(self._words[rows].sum(axis=0)).ravel()
+        share = self._count / max(n_all, 1)
+        rate_with = (inside + _SMOOTHING * share) / (n_with + _SMOOTHING)
+        rate_without = (self._count - inside + _SMOOTHING * share) / (n_all - n_with + _SMOOTHING)
+        return np.asarray(np.log(np.maximum(rate_with, 1e-12) / np.maximum(rate_without, 1e-12)))
 
-    def shown(self, who: str, cell: int | None) -> dict[str, Any]:
-        """Return what a person saw of a candidate, and forget it."""
-        last, facts = self._shown.pop(who, (None, {}))
-        return facts if last == cell else {}
 
-    def label_cells(self, label: int, text: str) -> IntArray:
-        """Return the candidates of a label whose rows hold a text: the least likely first, answered ones at the end."""
-        cells = np.flatnonzero(self._result.Y.indices == label)
-        cells = cells[np.lexsort((-self._audit.probability[cells], self._audit.verdict[cells] > 0))]
-        return self._with_text(cells, text)
+class FeatureEvidence:
+    """Compare the features of a row with those of the rows with and without a label.
 
-    def label_rows(self, cells: IntArray) -> list[dict[str, Any]]:
-        """Return rows of one label in a few lines each."""
-        return [
-            {
-                **self._cards.brief(int(self._result.rows[cell]), int(self._result.Y.indices[cell])),
-                "confidence": sure,
-                "answer": WORDS[self._audit.verdict[cell]] or None,
-            }
-            for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
-        ]
+    The evidence of a number is its distance from the mean, times the difference of the means of the rows with the label
+    and without it, both in standard deviations; that of a category is the logarithm of the ratio of its shares in these
+    rows. It explains the data to a reader; no judgement depends on it.
 
-    def _next_filtered(self, who: str, wanted: dict[str, str]) -> dict[str, Any]:
-        cells = self._audit.order
-        if wanted["label"]:
-            names = list(self._result.label_names)
-            number = names.index(wanted["label"]) if wanted["label"] in names else -1
-            cells = cells[self._result.Y.indices[cells] == number]
-        if wanted["confidence"]:
-            try:
-                limit = float(wanted["confidence"])
-            except ValueError:
-                raise DataError("The confidence of a filter must be a number.") from None
-            cells = cells[np.asarray(self._confidence(cells)) <= limit]
-        cells = self._with_text(cells, wanted["text"])
-        many = f"{len(cells):,} unanswered labels pass the filter, the most suspicious first."
-        note = f"{many} Your own choice is no random sample: the promise comes from questions without a filter."
-        if not len(cells):
-            return {"card": None, "done": "No unanswered label passes the filter.", "note": ""}
-        return {**self.show(who, self._replay.question(int(cells[0]), "selection")), "note": note}
+    `names`: the columns of X that are shown, by name. `categories`: more columns, one value per row. `values`: what is
+    shown instead of the numbers in X.
 
-    def _with_text(self, cells: IntArray, text: str) -> IntArray:
-        """Return the candidates whose rows hold all words of a text, in their text or name, whatever the case."""
-        words = text.casefold().split()[:_MAX_WORDS]
-        if not words:
-            return cells
-        return np.asarray(cells[self._rows_with(tuple(words))[self._result.rows[cells]]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from pmlkit.cleaning.review.cards import FeatureEvidence
+    >>> X, Y = np.array([[1.0, 5.0], [1.2, 4.0], [9.0, 5.0], [8.0, 4.0]]), sparse.csr_array([[1], [1], [0], [0]])
+    >>> FeatureEvidence(X, Y, {"size": 0, "age": 1}).strongest(0, 0)
+    [('size', '1', 'for'), ('age', '5', '')]
+    """
 
-    def _find_rows(self, words: tuple[str, ...]) -> BoolArray:
-        """Return which rows hold all words."""
-        shown = map(self._cards.searched, range(self._result.Y.shape[0]))
-        return np.fromiter((all(word in text for word in words) for text in shown), bool)
+    def __init__(
+        self,
+        X: Features,
+        Y: CSR,
+        names: Mapping[str, int],
+        *,
+        categories: Mapping[str, Sequence[Any]] | None = None,
+        values: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        self._X, self._Y = X, Y.tocsc()
+        self._names, self._columns = list(names), np.fromiter(names.values(), np.int64, len(names))
+        self._values = values or {}
+        self._categories = {name: np.array([str(v) for v in cells]) for name, cells in (categories or {}).items()}
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        square = X.multiply(X).mean(axis=0) if sparse.issparse(X) else (X * X).mean(axis=0)
+        deviation = np.sqrt(np.maximum(np.asarray(square).ravel() - mean**2, 0.0))
+        self._mean, self._deviation = mean, np.where(deviation > 1e-12, deviation, np.inf)
+        self._difference = lru_cache(maxsize=_N_RATIOS)(self._difference_of_means)
 
-    def _confidence(self, cells: IntArray) -> list[float]:
-        if self.judged is self._result:
-            found = 1.0 - self._audit.probability[cells]
-        else:
-            found = self.judged.confidence[self._result.rows[cells], self._result.Y.indices[cells]]
-        return [float(value) for value in np.asarray(found).ravel()]
+    def strongest(self, row: int, label: int, n: int = 24) -> list[ShownFeature]:
+        """Return the features of a row that say most about a label, the strongest first."""
+        values = self._X[[row]]
+        values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
+        strength = ((values - self._mean) / self._deviation * self._difference(label))[self._columns]
+        if sparse.issparse(self._X):
+            strength[values[self._columns] == 0] = 0.0  # what a row lacks is not shown among thousands
+        found = []
+        for i in np.argsort(-np.abs(strength), kind="stable")[:n].tolist():
+            name, column = self._names[i], int(self._columns[i])
+            if sparse.issparse(self._X) and values[column] == 0:
+                continue
+            shown = self._values[name][row] if name in self._values else f"{values[column]:.3g}"
+            found.append((abs(strength[i]), name, str(shown), strength[i]))
+        for name, cells in self._categories.items():
+            ratio = self._log_ratio(cells, row, label)
+            found.append((abs(ratio), name, str(cells[row]), ratio))
+        found.sort(key=lambda entry: -entry[0])
+        return [(name, text[:_LONG_VALUE], _side(value)) for _, name, text, value in found[:n]]
+
+    def _rows_with(self, label: int) -> Any:
+        return self._Y.indices[self._Y.indptr[label] : self._Y.indptr[label + 1]]
+
+    def _difference_of_means(self, label: int) -> FloatArray:
+        rows, n = self._rows_with(label), self._X.shape[0]
+        if not 0 < len(rows) < n:
+            return np.zeros(self._X.shape[1])
+        inside = np.asarray(self._X[rows].mean(axis=0)).ravel()
+        outside = (self._mean * n - inside * len(rows)) / (n - len(rows))
+        return np.asarray((inside - outside) / self._deviation)
+
+    def _log_ratio(self, cells: Any, row: int, label: int) -> float:
+        rows = self._rows_with(label)
+        is_same = cells == cells[row]
+        n_same, n_inside, n = int(is_same.sum()), int(is_same[rows].sum()), len(cells)
+        share = n_same / n
+        inside = (n_inside + _SMOOTHING * share) / (len(rows) + _SMOOTHING)
+        outside = (n_same - n_inside + _SMOOTHING * share) / (n - len(rows) + _SMOOTHING)
+        return float(np.log(max(inside, 1e-12) / max(outside, 1e-12)))
+
+
+def _side(value: float) -> str:
+    return "" if abs(value) < _LEAST else "for" if value > 0 else "against"

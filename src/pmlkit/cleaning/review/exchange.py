@@ -24,7 +24,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
 
-__all__ = ["EXPORTS", "IMPORTS", "LABEL_STUDIO_CONFIG", "LABEL_STUDIO_IMAGES", "export_suspects", "import_answers"]
 
 LABEL_STUDIO_CONFIG = """<View>
   <Header value="$question"/>
@@ -101,11 +100,10 @@ def _tasks(result: "CleaningResult", cells: Any, cards: Cards) -> Iterator[dict[
     table = fingerprint(result.X, result.Y, result.label_names)
     for rank, cell in enumerate(np.asarray(cells).tolist(), start=1):
         row, label = int(result.rows[cell]), result.label_names[int(result.Y.indices[cell])]
-        own = result.Y.indices[result.Y.indptr[row] : result.Y.indptr[row + 1]]
-        name = str(row) if result.row_names is None else str(result.row_names[row])
+        name = str(result.row_ids[row])
         shown = {"image": _as_address(*cards.picture(row, is_small=True))} if cards.has_pictures else {}
         yield {
-            "row": row, "id": name, "label": label, "labels": [result.label_names[k] for k in own.tolist()],
+            "row": row, "id": name, "label": label, "labels": result.labels_of(row),
             "text": f"row {name}" if cards.texts is None else str(cards.texts[row]), **shown,
             "rank": rank, "doubt": round(float(result.doubt[cell]), 6), "table": table,
             "question": f"Is the label {label!r} right for row {name}?",

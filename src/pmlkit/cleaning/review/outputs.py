@@ -23,10 +23,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning.review.replay import Replay
 
-__all__ = [
-    "NO_CANDIDATES", "Applied", "Outputs", "apply_review", "final_names", "keep_certificate", "merges",
-    "reviewed_labels", "stored_certificate",
-]  # fmt: skip
 
 NO_CANDIDATES = ("missing", "merge")
 """Kinds of answers that are not about a label that a row has."""
@@ -194,13 +190,7 @@ def reviewed_labels(
 
     Where a row has a label under several names that are merged, it stays if one of them stays.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-    label_names : sequence of str
-    removed : array aligned with ``Y.data``
-    added : iterable of (row, label name)
-    merged : mapping of str to str, optional
+    `removed` (aligned with ``Y.data``).
 
     Examples
     --------
@@ -232,12 +222,7 @@ def reviewed_labels(
 class Outputs:
     """The files of a review.
 
-    Parameters
-    ----------
-    replay : Replay
-    title : str
-    table : Table, optional
-        Where the rows came from.
+    `table`: where the rows came from.
     """
 
     def __init__(self, replay: "Replay", *, title: str, table: Any = None) -> None:
@@ -303,8 +288,7 @@ class Outputs:
             return target.read_bytes()
 
     def _name(self, row: int) -> str:
-        names = self.audit.result.row_names
-        return str(row) if names is None else str(names[row])
+        return str(self.audit.result.row_ids[row])
 
 
 def _csv(header: tuple[str, ...], lines: list[tuple[Any, ...]]) -> bytes:

@@ -19,7 +19,6 @@ from pmlkit.cleaning.review.store import StoredEvent
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Audit
 
-__all__ = ["answers_per_minute", "estimates", "findings", "recent_answers", "similar_names"]
 
 _N_RECENT = 10
 _LEAST_TOLD = 20  # answers from which rates are told
@@ -109,11 +108,7 @@ def _number(value: float) -> float | None:
 def findings(replay: Replay, names: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
     """Return the lists of the view "Results" as plain data.
 
-    Parameters
-    ----------
-    replay : Replay
-    names : sequence of (name, name, reason)
-        Nearly equal label names.
+    `names`: nearly equal label names.
     """
     result, audit = replay.result, replay.audit
     settled = {(e.row, e.label) for e in replay.standing.values() if e.kind == "settled"}
@@ -154,7 +149,7 @@ def _names(replay: Replay, pairs: Sequence[tuple[str, str, str]]) -> list[dict[s
 
 
 def _line(replay: Replay, row: int, label: str, answers: str = "") -> dict[str, Any]:
-    return {"row": row, "label": label, "name": replay.row_name(row), "answers": answers}
+    return {"row": row, "label": label, "name": replay.result.row_name(row), "answers": answers}
 
 
 def similar_names(names: Sequence[str]) -> list[tuple[str, str, str]]:

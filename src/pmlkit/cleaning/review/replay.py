@@ -1,14 +1,18 @@
-"""What the stored entries of a review come to: the audit, flags, labels to add, names to merge, the certificate."""
+"""The state of a review: what the stored entries come to, and which question a person gets next."""
 
 import json
 import logging
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmlkit._typing import BoolArray, IntArray
 from pmlkit.cleaning.audit import Audit, Question
-from pmlkit.cleaning.audit.answers import find_cells
+from pmlkit.cleaning.audit.answers import WORDS, find_cells
+from pmlkit.cleaning.review.cards import Cards
 from pmlkit.cleaning.review.outputs import NO_CANDIDATES, keep_certificate, merges, reviewed_labels
 from pmlkit.cleaning.review.store import AnswerStore, StoredEvent
 from pmlkit.exceptions import DataError
@@ -17,33 +21,24 @@ if TYPE_CHECKING:
     from pmlkit._typing import CSR
     from pmlkit.cleaning import CleaningResult
 
-__all__ = ["QUESTIONS", "Replay"]
 
 logger = logging.getLogger(__name__)
 
 QUESTIONS = ("audit", "suspicious", "certificate", "repeat")
 """The kinds of questions that the audit asks; all other answers are volunteered."""
 
+_FILTERS = ("label", "confidence", "text")
+_N_AHEAD = 3
+_MAX_WORDS = 20
+_N_SEARCHES = 8  # whose rows are remembered
+
 
 class Replay:
     """The state of a review, which follows from its store alone; not safe to use from several threads at once.
 
-    Parameters
-    ----------
-    result : CleaningResult
-    store : AnswerStore
-    **settings
-        Of the audit; those that the review was begun with, or it is refused.
-
-    Attributes
-    ----------
-    audit : Audit
-    standing : dict of int to StoredEvent
-        Answers that were not taken back, by their number in the store.
-    flags : dict of (row, label) to None
-        Flagged questions, in the order in which they were flagged.
-    seq : int
-        The number of the last entry that is known.
+    `**settings`: of the audit; those that the review was begun with, or it is refused. `standing`: answers that were
+    not taken back, by their number in the store. `flags`: flagged questions, in the order in which they were flagged.
+    `seq`: the number of the last entry that is known.
     """
 
     def __init__(self, result: "CleaningResult", store: AnswerStore, **settings: Any) -> None:
@@ -105,16 +100,6 @@ class Replay:
         cell = int(find_cells(Y, np.array([row]), np.array([number]))[0])
         return cell if cell >= 0 else None
 
-    def question(self, cell: int, kind: Any) -> Question:
-        """Return a question about a candidate."""
-        row = int(self.result.rows[cell])
-        label = self.result.label_names[int(self.result.Y.indices[cell])]
-        return Question(row, label, kind, cell, self.row_name(row))
-
-    def row_name(self, row: int) -> str:
-        """Return how a row is called."""
-        return f"row {row}" if self.result.row_names is None else str(self.result.row_names[row])
-
     def latest(self, who: str, *, kinds: Iterable[str] | None = None) -> list[StoredEvent]:
         """Return a person's last answer about candidates, or all of their last decision about many rows."""
         wanted = None if kinds is None else set(kinds)
@@ -167,9 +152,133 @@ class Replay:
         place = self.position(*cell)
         if place is None:
             raise _not_there(event, cell)
-        asked = self.question(place, event.kind) if event.kind in QUESTIONS else cell
+        asked = self.audit.question(place, event.kind) if event.kind in QUESTIONS else cell
         self._number[event.seq] = self.audit.answer(asked, str(event.answer), who=event.who, when=event.at)
 
 
 def _not_there(event: StoredEvent, cell: tuple[int, str]) -> DataError:
     return DataError(f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there.")
+
+
+class Questions:
+    """Choose and show questions.
+
+    `judged`: whose confidences are shown: at first those of the result, later those that learned from the answers.
+    """
+
+    def __init__(self, replay: Replay, cards: Cards) -> None:
+        self._replay, self._cards = replay, cards
+        self._audit, self._result = replay.audit, replay.result
+        self.judged: CleaningResult = replay.result
+        self._shown: dict[str, tuple[int, dict[str, Any]]] = {}  # which candidate each person has before them
+        self._rows_with = lru_cache(maxsize=_N_SEARCHES)(self._find_rows)
+        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="pmlkit review cards")
+
+    def close(self) -> None:
+        """End making cards ahead."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
+
+    def next(self, who: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the audit's next question for a person, or the most suspicious one that passes their filter."""
+        wanted = {name: str(given.get(name) or "") for name in _FILTERS}
+        if any(wanted.values()):
+            return self._next_filtered(who, wanted)
+        others = {cell for person, (cell, _) in self._shown.items() if person != who}
+        ahead = self._audit.upcoming(1 + _N_AHEAD, skip=others)
+        if not ahead:
+            self._shown.pop(who, None)
+            return {"card": None, "done": "Every candidate that can be judged has been answered."}
+        for question in ahead[1:]:
+            self._ahead.submit(self._cards.card, question.cell)
+        return self.show(who, ahead[0])
+
+    def show(self, who: str, question: Question) -> dict[str, Any]:
+        """Return the card of a question and remember that the person has it."""
+        row, Y = question.row, self._result.Y
+        cells = np.arange(int(Y.indptr[row]), int(Y.indptr[row + 1]))
+        labels: list[dict[str, Any]] = [
+            {
+                "label": self._result.label_names[int(Y.indices[cell])],
+                "confidence": sure,
+                "suspect": cell == question.cell,
+                "answer": None if cell == question.cell else (WORDS[self._audit.verdict[cell]] or None),
+            }
+            for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
+        ]
+        for entry in labels:
+            if entry["suspect"] and self._audit.verdict[question.cell]:
+                # Asked again: what is known of it by now would give the earlier answer away.
+                entry["confidence"] = 1.0 - float(self._result.doubt[question.cell])
+        labels.sort(key=lambda entry: (-entry["confidence"], entry["label"]))
+        card = self._cards.card(question.cell)
+        self._shown[who] = question.cell, {
+            "confidence": round(next(entry["confidence"] for entry in labels if entry["suspect"]), 4),
+            "similar_with": [row["row"] for row in card["similar_with"]],
+            "similar_without": [row["row"] for row in card["similar_without"]],
+        }  # fmt: skip
+        return {
+            "card": {
+                **card, "id": f"{question.cell}", "kind": question.kind, "labels": labels,
+                "flagged": (row, question.label) in self._replay.flags,
+            }
+        }  # fmt: skip
+
+    def shown(self, who: str, cell: int | None) -> dict[str, Any]:
+        """Return what a person saw of a candidate, and forget it."""
+        last, facts = self._shown.pop(who, (None, {}))
+        return facts if last == cell else {}
+
+    def label_cells(self, label: int, text: str) -> IntArray:
+        """Return the candidates of a label whose rows hold a text: the least likely first, answered ones at the end."""
+        cells = np.flatnonzero(self._result.Y.indices == label)
+        cells = cells[np.lexsort((-self._audit.probability[cells], self._audit.verdict[cells] > 0))]
+        return self._with_text(cells, text)
+
+    def label_rows(self, cells: IntArray) -> list[dict[str, Any]]:
+        """Return rows of one label in a few lines each."""
+        return [
+            {
+                **self._cards.brief(int(self._result.rows[cell]), int(self._result.Y.indices[cell])),
+                "confidence": sure,
+                "answer": WORDS[self._audit.verdict[cell]] or None,
+            }
+            for cell, sure in zip(cells.tolist(), self._confidence(cells), strict=True)
+        ]
+
+    def _next_filtered(self, who: str, wanted: dict[str, str]) -> dict[str, Any]:
+        cells = self._audit.order
+        if wanted["label"]:
+            names = list(self._result.label_names)
+            number = names.index(wanted["label"]) if wanted["label"] in names else -1
+            cells = cells[self._result.Y.indices[cells] == number]
+        if wanted["confidence"]:
+            try:
+                limit = float(wanted["confidence"])
+            except ValueError:
+                raise DataError("The confidence of a filter must be a number.") from None
+            cells = cells[np.asarray(self._confidence(cells)) <= limit]
+        cells = self._with_text(cells, wanted["text"])
+        many = f"{len(cells):,} unanswered labels pass the filter, the most suspicious first."
+        note = f"{many} Your own choice is no random sample: the promise comes from questions without a filter."
+        if not len(cells):
+            return {"card": None, "done": "No unanswered label passes the filter.", "note": ""}
+        return {**self.show(who, self._audit.question(int(cells[0]), "selection")), "note": note}
+
+    def _with_text(self, cells: IntArray, text: str) -> IntArray:
+        """Return the candidates whose rows hold all words of a text, in their text or name, whatever the case."""
+        words = text.casefold().split()[:_MAX_WORDS]
+        if not words:
+            return cells
+        return np.asarray(cells[self._rows_with(tuple(words))[self._result.rows[cells]]])
+
+    def _find_rows(self, words: tuple[str, ...]) -> BoolArray:
+        """Return which rows hold all words."""
+        shown = map(self._cards.searched, range(self._result.Y.shape[0]))
+        return np.fromiter((all(word in text for word in words) for text in shown), bool)
+
+    def _confidence(self, cells: IntArray) -> list[float]:
+        if self.judged is self._result:
+            found = 1.0 - self._audit.probability[cells]
+        else:
+            found = self.judged.confidence[self._result.rows[cells], self._result.Y.indices[cells]]
+        return [float(value) for value in np.asarray(found).ravel()]

@@ -14,8 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pmlkit.cleaning.review.store import AnswerStore
 
-__all__ = ["Gate", "SecurityMiddleware"]
-
 _MAX_BODY = 2**20
 _MAX_PEOPLE = 200
 _HEADERS = {
@@ -84,13 +82,8 @@ def _hash(secret: str) -> str:
 class SecurityMiddleware:
     """Refuse requests that another web page or machine could have made, and add the defensive headers.
 
-    Parameters
-    ----------
-    app : ASGI application
-    hosts : iterable of str
-        Values of the Host header that are served; all others are refused, which stops DNS rebinding.
-    rate, burst : float
-        Requests per second that are served in the long run, and how many at once.
+    `hosts`: values of the Host header that are served; all others are refused, which stops DNS rebinding. `rate`,
+    `burst`: requests per second that are served in the long run, and how many at once.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], rate: float = 500.0, burst: float = 1000.0) -> None:

@@ -27,7 +27,6 @@ from pmlkit.exceptions import DataError
 if TYPE_CHECKING:
     from pmlkit.cleaning.audit import Answers
 
-__all__ = ["ReviewServer", "check_port"]
 
 logger = logging.getLogger(__name__)
 

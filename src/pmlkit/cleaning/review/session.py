@@ -4,10 +4,11 @@ The audit decides what is asked and what may be promised. Every answer is first 
 an answer that was acknowledged is never lost; when the review is opened again, the audit is replayed from the store.
 """
 
+import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +16,16 @@ import numpy as np
 
 from pmlkit._words import counted
 from pmlkit.cleaning.audit.answers import WORDS
-from pmlkit.cleaning.review.cards import PAGE, Cards, Questions
-from pmlkit.cleaning.review.learning import Learning
+from pmlkit.cleaning.review.cards import PAGE, Cards
 from pmlkit.cleaning.review.outputs import Outputs, final_names
 from pmlkit.cleaning.review.panel import answers_per_minute, estimates, findings, recent_answers, similar_names
-from pmlkit.cleaning.review.replay import QUESTIONS, Replay
+from pmlkit.cleaning.review.replay import QUESTIONS, Questions, Replay
 from pmlkit.cleaning.review.store import ANSWERS, AnswerStore, Event
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
     from pmlkit.cleaning.audit import Answers
-
-__all__ = ["Review"]
 
 Given = dict[str, Any]
 """What a request holds; nothing of it is trusted."""
@@ -41,23 +39,11 @@ _LONG_ESTIMATE = 0.01  # seconds from which the next card does not wait for them
 class Review:
     """One review of a cleaning result; safe to use from several threads.
 
-    Parameters
-    ----------
-    result : CleaningResult
-        What is reviewed.
-    store : AnswerStore
-        Where the answers are, and stay.
-    title : str
-        The heading of the page.
-    precision, confidence : float
-        Of the certificate, see `CleaningResult.audit`.
-    random_state : int
-        Of the audit's draws.
-    table : Table, optional
-        From `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned.
-    refit : callable, optional
-        Takes `Answers` and a function that is called with each estimator before it is fitted, and returns a new
-        result; for the button "learn".
+    `result`: what is reviewed. `store`: where the answers are, and stay. `title`: the heading of the page. `precision`,
+    `confidence`: of the certificate, see `CleaningResult.audit`. `random_state`: of the audit's draws. `table`: from
+    `pmlkit.open_table`: its pictures and columns are shown, and it can be downloaded with the labels cleaned. `refit`:
+    takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a new result; for the button
+    "learn".
     """
 
     def __init__(
@@ -100,17 +86,15 @@ class Review:
 
     def state(self, who: str, given: Given) -> dict[str, Any]:
         """Return what is known and promised so far."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             return {"state": self._state()}
 
     def card(self, who: str, given: Given) -> dict[str, Any]:
         """Return the question for a person: the one they want, the audit's next, or the first of a filter."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             if "row" in given:
                 cell = self.replay.position(*self._cell_of(given))
-                return self.questions.show(who, self.replay.question(int(cell or 0), "selection"))
+                return self.questions.show(who, self.audit.question(int(cell or 0), "selection"))
             return self.questions.next(who, given)
 
     def answer(self, who: str, given: Given) -> dict[str, Any]:
@@ -129,8 +113,7 @@ class Review:
 
     def undo(self, who: str, given: Given) -> dict[str, Any]:
         """Take the person's last answer back, or their whole last selection; return its card."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             last = self.replay.latest(who, kinds=("bulk",) if given.get("bulk") else None)
         if not last:
             raise DataError("There is no answer of yours to take back.")
@@ -146,13 +129,12 @@ class Review:
             cell = self.replay.position(last[-1].row, last[-1].label)
             if given.get("bulk") or cell is None:
                 return {**self.questions.next(who, {}), **state}
-            return {**self.questions.show(who, self.replay.question(cell, last[-1].kind)), **state}
+            return {**self.questions.show(who, self.audit.question(cell, last[-1].kind)), **state}
 
     def change(self, who: str, given: Given) -> dict[str, Any]:
         """Replace one of the last answers by another."""
         answer, client = _read_answer(given), _read_client(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             event = self.replay.standing.get(_read_whole(given, "seq"))
         if event is None:
             raise DataError("That answer was taken back already.")
@@ -171,8 +153,7 @@ class Review:
     def flag(self, who: str, given: Given) -> dict[str, Any]:
         """Flag a question for later, or remove its flag."""
         row, label = self._cell_of(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             flagged = (row, label) not in self.replay.flags
         event = Event(who, "flag" if flagged else "unflag", "flag", row, label, client=_read_client(given))
         return {"flagged": flagged, **self._append([event])}
@@ -180,8 +161,7 @@ class Review:
     def label_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return rows of one label, the least likely first."""
         offset, label = _read_whole(given, "offset", 0), self._label_of(given)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
             n_answered = int((self.audit.verdict[cells] > 0).sum())
             rows = self.questions.label_rows(cells[offset : offset + PAGE])
@@ -196,8 +176,7 @@ class Review:
         """
         rows, label, answer = given.get("rows"), self._label_of(given), _read_answer(given)
         if given.get("all"):
-            with self._lock:
-                self.replay.sync()
+            with self._synced():
                 cells = self.questions.label_cells(self._label_number[label], str(given.get("text", "")))
                 rows = self.result.rows[cells[self.audit.verdict[cells] == 0]][:_MAX_BULK].tolist()
         if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_BULK:
@@ -212,8 +191,7 @@ class Review:
     def missing_rows(self, who: str, given: Given) -> dict[str, Any]:
         """Return suggestions of labels to add, the most likely first."""
         offset = _read_whole(given, "offset", 0)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             judged, said = self.questions.judged, self.replay.added
             found, labels = judged.missing_cells(_N_MISSING)
             rows = []
@@ -238,8 +216,7 @@ class Review:
     def merge(self, who: str, given: Given) -> dict[str, Any]:
         """Store whether a label name shall be replaced by another; no answer takes the last one back."""
         label, into = self._label_of(given), self._label_of(given, "into")
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             merged = final_names(self.replay.merged | {label: into})
         if given.get("answer") == "right" and label not in merged:
             raise DataError(f"{into!r} is called {label!r} already: take that back first.")
@@ -254,8 +231,7 @@ class Review:
 
     def results(self, who: str, given: Given) -> dict[str, Any]:
         """Return what can be taken along, and what a person should look at."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             found = findings(self.replay, self._similar_names)
         return {"who": who, "downloads": self.outputs.offered(), **found}
 
@@ -263,8 +239,7 @@ class Review:
         """Refit the model with all answers in the background; the page stays usable."""
         if self._learning is None:
             raise DataError("These suspects were not computed here: there is nothing to refit.")
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             if not self.audit.n_answers:
                 raise DataError("There is no answer to learn from yet.")
             self._learning.start(self.audit.answers)
@@ -279,8 +254,7 @@ class Review:
 
     def download(self, what: str) -> tuple[bytes, str, str]:
         """Return a file: its bytes, name and media type."""
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             return self.outputs.make(what)
 
     @property
@@ -299,20 +273,25 @@ class Review:
 
     # What requests have in common
 
+    @contextlib.contextmanager
+    def _synced(self) -> Iterator[None]:
+        """Keep other threads out, and take in what is new in the store."""
+        with self._lock:
+            self.replay.sync()
+            yield
+
     def _append(self, events: Sequence[Event]) -> dict[str, Any]:
         """Store entries, take them in and return the state. Nobody else waits while the disk writes."""
         if events:
             self.store.append(events)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             self.replay.keep_certificate()
             return {"state": self._state(is_urgent=True)}
 
     def _replace(self, who: str, given: Given, event: Event) -> dict[str, Any]:
         """Store an answer in place of the earlier ones of its kind about the same; without an answer, none."""
         client, what = _read_client(given), (event.kind, event.row, event.label)
-        with self._lock:
-            self.replay.sync()
+        with self._synced():
             before = [e.seq for e in self.replay.standing.values() if (e.kind, e.row, e.label) == what]
         events = [Event(who, "undo", event.kind, undoes=seq, client=client and f"{client}/{seq}") for seq in before]
         if given.get("answer") is not None:
@@ -344,7 +323,7 @@ class Review:
             "answers": self.audit.n_answers,
             "per_minute": answers_per_minute(standing),
             "found_wrong": int((self.audit.verdict == WORDS.index("wrong")).sum()),
-            "recent": recent_answers(standing, self.cards.name),
+            "recent": recent_answers(standing, self.result.row_name),
             "can_learn": self._learning is not None,
             "learning": None if self._learning is None else self._learning.state,
             "learned": None if self._learning is None else self._learning.text,
@@ -396,3 +375,56 @@ def _read_whole(given: Given, name: str, default: int | None = None) -> int:
         return int(value)
     except (TypeError, ValueError):
         raise DataError(f"{name} must be a whole number, got {str(value)[:40]!r}.") from None
+
+
+class Learning:
+    """A refit in a thread of its own.
+
+    `refit`: takes `Answers` and the argument ``on_progress`` of `pmlkit.clean`, and returns a result. `on_done`: called
+    with the new result, in the thread of the refit. `text`: what came of the last refit.
+    """
+
+    def __init__(self, refit: "Callable[..., CleaningResult]", on_done: "Callable[[CleaningResult], None]") -> None:
+        self._refit, self._on_done = refit, on_done
+        self._begun: float | None = None
+        self._took: float | None = None
+        self._n_answers = self._n_steps = self._step = 0
+        self.text = ""
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """How far the refit is: ``share`` (None if that cannot be told) and ``text``; None if there is none."""
+        begun, n_steps, step_done = self._begun, self._n_steps, self._step  # another thread may change them meanwhile
+        if begun is None:
+            return None
+        seconds = time.monotonic() - begun
+        share = min(step_done / n_steps, 1.0) if n_steps else None
+        if self._took is not None:
+            share = min(seconds / max(self._took, 1e-9), 0.99)
+        left = "" if self._took is None else f", about {max(self._took - seconds, 1.0):.0f} s left"
+        step = f", step {min(step_done + 1, n_steps)} of {n_steps}" if n_steps else ""
+        return {
+            "share": share,
+            "text": f"Refitting with {counted(self._n_answers, 'answer')}: {seconds:.0f} s{step}{left}",
+        }
+
+    def start(self, answers: "Answers") -> None:
+        """Refit, unless it is being done."""
+        if self._begun is None:
+            self._begun, self._n_answers, self._n_steps, self._step = time.monotonic(), len(answers), 0, 0
+            threading.Thread(target=self._run, args=(answers,), name="pmlkit review learning", daemon=True).start()
+
+    def _count(self, done: int, total: int | None) -> None:
+        # What is learned from the answers afterwards is one more step.
+        self._step, self._n_steps = done, total + 1 if total else 0
+
+    def _run(self, answers: "Answers") -> None:
+        begun = self._begun or time.monotonic()
+        try:
+            self._on_done(self._refit(answers, self._count))
+            self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
+            self._took = time.monotonic() - begun
+        except Exception as error:  # nobody waits for this thread: whatever happens must be told on the page
+            self.text = f"It could not be refitted: {str(error) or type(error).__name__}"
+        finally:
+            self._begun = None

@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +20,9 @@ from typing import Any, Self
 
 from pmlkit.exceptions import DataError
 
-__all__ = ["ANSWERS", "AnswerStore", "Event", "StoredEvent"]
-
 ANSWERS = ("right", "wrong", "unsure")
 _VERSION = 1
+_SECONDS_FOR_A_LOCK = 20.0
 _APPLICATION_ID = 0x504D4C52  # "PMLR"
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -288,7 +288,9 @@ class AnswerStore:
         return self._visitors[secret]
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=20)
+        connection = sqlite3.connect(
+            self.path, check_same_thread=False, isolation_level=None, timeout=_SECONDS_FOR_A_LOCK
+        )
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection
 
@@ -315,9 +317,11 @@ class AnswerStore:
 
     def _prepare(self) -> None:
         connection = self._open(self._writer)
+        connection.execute("BEGIN")  # one state of the file: another process may be making it
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         mark = connection.execute("PRAGMA application_id").fetchone()[0]
         is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        connection.execute("COMMIT")
         if not is_empty and mark != _APPLICATION_ID:
             raise DataError(f"{str(self.path)!r} is an SQLite file, but not a store of answers: choose another path.")
         if version > _VERSION:
@@ -325,7 +329,7 @@ class AnswerStore:
                 f"{str(self.path)!r} was written by a newer version of pmlkit (format {version}, this one knows "
                 f"{_VERSION}): update pmlkit."
             )
-        connection.execute("PRAGMA journal_mode = WAL")
+        self._keep_a_log(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         if is_empty:
@@ -335,6 +339,19 @@ class AnswerStore:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                     connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+    @staticmethod
+    def _keep_a_log(connection: sqlite3.Connection) -> None:
+        """Use a write-ahead log; SQLite itself does not wait for another process that is changing to it, too."""
+        limit = time.monotonic() + _SECONDS_FOR_A_LOCK
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > limit:
+                    raise
+                time.sleep(0.01)
 
     def _check_fingerprint(self, fingerprint: str | None) -> None:
         if fingerprint is None:
@@ -346,7 +363,8 @@ class AnswerStore:
             self.close()
             raise DataError(
                 f"{str(self.path)!r} holds answers about other data: the table or its labels changed since, or it is "
-                "another table. Use the table that was reviewed, or another path for the answers."
+                "another table. Use the table that was reviewed, read by the same options, or another path for the "
+                "answers."
             )
 
     @contextlib.contextmanager

@@ -1,32 +1,41 @@
-"""A file of rows and named columns: cells can be read, and written again with some of them changed.
+"""What all formats share: how a file is opened (format, compression, memory limits), rows and named columns.
 
-Also how columns are selected by name or pattern, what the columns of a table that pmlkit wrote are called, and what
-readers and writers of data sets share: missing values, checks of labels, blocks of rows.
+Also how columns are selected by name or pattern, and what the columns of a table that pmlkit wrote are called.
 """
 
+import bz2
+import contextlib
 import fnmatch
+import glob
+import gzip
+import io
 import logging
 import os
 import re
+import sys
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from pmlkit._arrays import first_repeated, position_of
-from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit._words import counted, did_you_mean, excerpt, listing
-from pmlkit.data.dataset import PMLDataset
+from pmlkit._arrays import first_repeated
+from pmlkit._typing import FloatArray
+from pmlkit._words import check_choice, did_you_mean, excerpt, listing
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+STANDARD_INPUT = "-"
+"""The path that stands for standard input."""
+
 Missing = Literal["error", "mean", "zero"]
 Edits = Mapping[str, Mapping[int, Any]]
 """New cells: for a column, the row numbers and what stands there now."""
@@ -41,6 +50,301 @@ _LIKELY_LABELS = re.compile(r"(?i)^(labels?|tags?|categor(y|ies)|topics?|keyword
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _BOOLEANS = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one kind of file is read and written.
+
+    - `suffixes`: endings of file names.
+    - `table`: the class that parses it as rows and columns, as ``module.Class`` of this package.
+    - `reader`, `writer`: the functions that read and write a data set, as ``module.function``; a format with `table`
+      needs no reader.
+    - `is_text`: whether ``.gz`` and ``.bz2`` may be added on writing.
+    """
+
+    suffixes: tuple[str, ...]
+    table: str | None = None
+    reader: str | None = None
+    writer: str | None = None
+    is_text: bool = True
+
+    def load(self, kind: str) -> Any:
+        """Return the class or function called `table`, `reader` or `writer`; its module is imported only now."""
+        module, _, name = str(getattr(self, kind)).partition(".")
+        return getattr(import_module(f"pmlkit.data.files.{module}"), name)
+
+
+FORMATS: dict[str, Format] = {
+    "arff": Format((".arff",), "arff.ArffFile", "arff.read_arff", "arff.write_arff"),
+    "csv": Format((".csv",), "delimited.DelimitedFile", "datasets.read_table", "delimited.write_csv"),
+    "json": Format((".json",), "json_rows.JsonFile", "datasets.read_table"),
+    "jsonl": Format((".jsonl", ".ndjson"), "json_rows.JsonFile", "datasets.read_table"),
+    "libsvm": Format((".libsvm", ".svm", ".svmlight"), None, "libsvm.read_libsvm", "libsvm.write_libsvm"),
+    "mat": Format((".mat",), None, "mat.read_mat", is_text=False),
+    "npz": Format((".npz",), None, "npz.read_npz", "npz.write_npz", is_text=False),
+    "parquet": Format(
+        (".parquet", ".pq"), "parquet.ParquetFile", "datasets.read_table", "parquet.write_parquet", False
+    ),
+    "tsv": Format((".tsv", ".tab"), "delimited.DelimitedFile", "datasets.read_table", "delimited.write_tsv"),
+}
+"""The file formats by name."""
+
+TABLE_FORMATS = tuple(name for name, known in FORMATS.items() if known.table)
+"""Those that have rows and columns."""
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2"}
+_SIGNATURES = {b"PK\x03\x04": "npz", b"PAR1": "parquet", b"MATLAB": "mat", b"\x89HDF": "mat"}
+_ARFF_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|%[^\n]*\n)*@(?:relation|attribute)\b", re.IGNORECASE)
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*[\"}]")
+_HEAD = 2**16
+LIBSVM_HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s*")
+LIBSVM_ROW = re.compile(rb"\s*(\d{1,18}(?:,\d{1,18})*(?=\s|$))?((?:\s*\b\d{1,18}:[^\s:]+(?=\s|$))*)\s*")
+
+FREE_BYTES = 2**28
+"""What any file may unpack to; a larger one up to `RATIO` times its own size."""
+RATIO = 200
+_LINE_BYTES = 64  # what a line of text takes in memory beside its letters
+
+
+def allowed_bytes(packed: int, max_bytes: float | None = None, *, free: int = FREE_BYTES) -> int:
+    """Return how many bytes the content of a file may take: `max_bytes`, or what its size makes plausible."""
+    if max_bytes is None:
+        return max(free, RATIO * packed)
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float) or not 1 <= max_bytes < 2**63:
+        raise ValueError(f"max_bytes must be a number of bytes from 1, got {max_bytes!r}.")
+    return int(max_bytes)
+
+
+def check_size(n_bytes: int, limit: int, what: str) -> None:
+    """Raise if something is larger than the limit."""
+    if n_bytes > limit:
+        raise DataError(
+            f"{what} takes {_size(n_bytes)} of memory, more than the {_size(limit)} that a file of this size may take "
+            "unasked.",
+            option="max_bytes",
+            value=str(n_bytes),
+            remedy=" or more if you trust the file",
+        )
+
+
+class LimitedReader(io.RawIOBase):
+    """A decompressed stream that raises once more bytes than allowed have come out of it."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._limit = stream, limit
+        self._n_seen = self._n_lines = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a position."""
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        """Return the position."""
+        return int(self._stream.tell())
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into a buffer."""
+        n_read = int(self._stream.readinto(buffer))
+        if self._stream.tell() > self._n_seen:
+            self._n_seen = self._stream.tell()
+            self._n_lines += bytes(buffer[:n_read]).count(b"\n")
+        if self._n_seen + _LINE_BYTES * self._n_lines > self._limit:
+            raise DataError(
+                f"the compressed file takes more than the {_size(self._limit)} of memory that a file of its size may "
+                "take unasked.",
+                option="max_bytes",
+                value=str(10 * self._limit),
+                remedy=" or the like if you trust the file",
+            )
+        return n_read
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+        super().close()
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.0f} MiB"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file being read: where it is, its name without endings, its decompressed bytes, its format, and the limit.
+
+    `max_bytes` is how much memory its content may take, see `allowed_bytes`.
+    """
+
+    path: Path
+    stem: str
+    stream: BinaryIO
+    format: str = ""
+    max_bytes: int = FREE_BYTES
+
+
+def matching_files(path: Any) -> list[Path] | None:
+    """Return the files of a list or a pattern such as ``posts-*.parquet``, sorted; None for the path of one file."""
+    if isinstance(path, list | tuple):
+        if not path:
+            raise ValueError("the list of files is empty.")
+        return [Path(one) for one in path]
+    text = os.fspath(path)
+    if not glob.has_magic(text) or os.path.lexists(text):
+        return None
+    found = sorted(Path(one) for one in glob.glob(text, recursive=True) if not os.path.isdir(one))
+    if not found:
+        raise FileNotFoundError(f"No file matches {text!r}. Check the pattern and the folder it starts from.")
+    return found
+
+
+@contextlib.contextmanager
+def open_file(
+    path: str | os.PathLike[str], format: str | None = None, max_bytes: float | None = None, *, notes: bool = True
+) -> Iterator[Source]:
+    """Open a file, decompressed, and detect its format; errors while it is read carry its name.
+
+    - `path`: the file, or ``-`` for standard input.
+    - `format`: by default found from what the file begins with and what it is called.
+    - `max_bytes`: how much memory compressed content may take, see `pmlkit.data.files.base.allowed_bytes`.
+    - `notes`: log where the two differ.
+    """
+    if format is not None:
+        check_choice(format, FORMATS, "format")
+    is_stdin = str(path) == STANDARD_INPUT
+    path = Path("standard input" if is_stdin else path)
+    if not is_stdin:
+        _check_readable(path)
+    try:
+        raw = io.BytesIO(sys.stdin.buffer.read()) if is_stdin else path.open("rb")
+        limit = allowed_bytes(raw.seek(0, io.SEEK_END), max_bytes)
+        raw.seek(0)
+        with raw, _unpacked(raw, limit, is_stdin) as stream:
+            chosen = format or _recognise(stream, path, is_stdin, notes)
+            stream.seek(0)
+            yield Source(path, stem(path), stream, chosen, limit)
+    except DataError as error:
+        raise (error if error.path else error.replace(path=path.name)) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"the compressed file is damaged or not complete: {error}.", path=path.name) from error
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+
+
+def parse_table(source: Source, *, delimiter: str | None = None, encoding: str | None = None) -> "TableFile":
+    """Parse a file of rows and columns."""
+    table = FORMATS[source.format].load("table")
+    if source.format in ("csv", "tsv"):
+        between = delimiter or ("\t" if source.format == "tsv" else None)
+        file = table(source.stream, delimiter=between, encoding=encoding)
+    elif delimiter or encoding:
+        raise ValueError(f"reading {source.format} has no option 'delimiter' or 'encoding': they are for csv and tsv.")
+    elif source.format == "arff":
+        file = table(source.stream)
+    else:
+        file = table(source.stream, source.max_bytes)
+    if file.n_rows == 0:
+        raise DataError("the table has no rows.")
+    return cast("TableFile", file)
+
+
+def _check_readable(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}. Check the path and the folder it starts from.")
+    if path.is_dir():
+        raise DataError(f"{str(path)!r} is a folder: give the path of a file in it.")
+    if not path.is_file():
+        raise DataError(f"{str(path)!r} is not a regular file: save its content to one first.")
+
+
+def _unpacked(raw: BinaryIO, limit: int, is_stdin: bool) -> BinaryIO:
+    head = raw.read(4)
+    raw.seek(0)
+    if not head and not is_stdin:
+        raise DataError("the file is empty.")
+    kind = next((suffix for signature, suffix in _COMPRESSED.items() if head.startswith(signature)), None)
+    if kind is None:
+        return raw
+    return cast(BinaryIO, io.BufferedReader(LimitedReader(_OPENERS[kind](raw, "rb"), limit)))
+
+
+def stem(path: Path) -> str:
+    """Return the file's name without compression and format endings."""
+    name = path.name
+    for suffixes in (_OPENERS, [*(s for known in FORMATS.values() for s in known.suffixes), ".txt"]):
+        suffix = next((s for s in suffixes if name.lower().endswith(s) and len(name) > len(s)), "")
+        name = name[: len(name) - len(suffix)]
+    return name
+
+
+def format_by_name(path: str | os.PathLike[str]) -> str | None:
+    """Return the format that a file's name tells, or None."""
+    endings = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _OPENERS]
+    return next((name for name, known in FORMATS.items() if endings and endings[-1] in known.suffixes), None)
+
+
+def find_format(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file, without notes; standard input, which can be read only once, counts as CSV."""
+    if str(path) == STANDARD_INPUT:
+        return "csv"
+    with open_file(path, notes=False) as source:
+        return source.format
+
+
+def _recognise(stream: BinaryIO, path: Path, is_stdin: bool, notes: bool) -> str:
+    """Return the format of a file: what it begins with counts for more than what it is called."""
+    head = stream.read(_HEAD)
+    if not head:
+        raise DataError("the file is empty.")
+    by_name = None if is_stdin else format_by_name(path)
+    by_content = next((name for start, name in _SIGNATURES.items() if head.startswith(start)), None)
+    if by_content is None and _ARFF_START.match(head):
+        by_content = "arff"
+    if by_content is None and by_name is None:
+        if _looks_like_libsvm(head):
+            by_content = "libsvm"
+        elif _JSON_START.match(head):
+            by_content = "jsonl"
+        elif is_stdin:
+            by_content = "csv"
+    if notes and by_content and by_name and by_content != by_name:
+        logger.warning("%s is called %s, but it is %s and read as that", path.name, by_name, by_content)
+    if (chosen := by_content or by_name) is None:
+        if head.lstrip().startswith(b"<"):
+            raise DataError("this is an XML or HTML file. For a MULAN data set, give the .arff file beside it.")
+        raise DataError("the format is not recognised.", option="format", remedy=f" one of {', '.join(FORMATS)}")
+    return chosen
+
+
+def _looks_like_libsvm(head: bytes) -> bool:
+    first, rest, *_ = [*head.split(b"\n", 2), b""]
+    row = rest if LIBSVM_HEADER.fullmatch(first) else first
+    is_cut = len(head) == _HEAD and head.count(b"\n") < 2
+    return bool(LIBSVM_ROW.match(row) if is_cut else LIBSVM_ROW.fullmatch(row)) and b":" in row
+
+
+@contextlib.contextmanager
+def compressed(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield a stream that compresses what is written to it, if the suffix of the path asks for it."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".gz":
+        # No name and time inside: the same content gives the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
+    elif suffix == ".bz2":
+        with bz2.BZ2File(stream, "wb") as packed_bz2:
+            yield cast(BinaryIO, packed_bz2)
+    else:
+        yield stream
 
 
 class TableFile(ABC):
@@ -65,6 +369,10 @@ class TableFile(ABC):
         if missing := [name for name in wanted if name not in kept]:
             kept |= self._parse_cells(missing)
         return {name: kept[name] for name in wanted}
+
+    def has_parsed(self, names: Iterable[str]) -> bool:
+        """Return whether these columns were parsed before."""
+        return set(names) <= set(self.__dict__.get("_kept_cells", ()))
 
     @abstractmethod
     def _parse_cells(self, names: list[str]) -> dict[str, Sequence[Any]]:
@@ -208,32 +516,6 @@ def likely_labels(names: Sequence[str]) -> list[str]:
     return [name for name in names if _LIKELY_LABELS.match(name)]
 
 
-def own_columns(dataset: PMLDataset) -> tuple[list[str], list[Sequence[Any]], list[Features]]:
-    """Return the names of all columns, the columns of words (ids, texts) and the matrices of numbers, in this order."""
-    if lost := losses(dataset, carries=("truth", "feature names", "label names", "ids", "texts")):
-        logger.warning("a table leaves out: %s", ", ".join(lost))
-    names: list[str] = []
-    words: list[Sequence[Any]] = []
-    if dataset.ids is not None:
-        names.append(ID_COLUMN)
-        words.append(dataset.ids)
-    if isinstance(dataset.media, tuple):
-        names.append(MEDIA_COLUMN)
-        words.append(dataset.media)
-    names += [_feature_column(name) for name in dataset.feature_names]
-    names += [LABEL_PREFIX + name for name in dataset.label_names]
-    matrices = [dataset.X, dataset.Y]
-    if dataset.truth is not None:
-        names += [TRUTH_PREFIX + name for name in dataset.label_names]
-        matrices.append(dataset.truth)
-    return names, words, matrices
-
-
-def _feature_column(name: str) -> str:
-    is_special = name in (ID_COLUMN, MEDIA_COLUMN) or name.startswith((LABEL_PREFIX, TRUTH_PREFIX, FEATURE_PREFIX))
-    return FEATURE_PREFIX + name if is_special else name
-
-
 def label_key(wanted: object, name: str) -> str:
     """Return what a label is called apart from the prefix, or the rest of the pattern, that marks its column."""
     patterns = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, list | tuple) else []
@@ -244,115 +526,14 @@ def label_key(wanted: object, name: str) -> str:
     return name.removeprefix(prefix)
 
 
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of at most `size` items."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
-
-
 def check_missing(missing: str) -> None:
     """Refuse a word that does not say what becomes of missing numbers."""
     if missing not in ("error", "mean", "zero"):
         raise ValueError(f"missing must be 'error', 'mean' or 'zero', got {missing!r}.")
 
 
-def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nominal: Collection[int] = ()) -> Features:
-    """Replace NaN as asked: by zero, or by the mean of the column (for a nominal one its most frequent value)."""
-    check_missing(missing)
-    is_sparse = sparse.issparse(table)
-    values: NDArray[Any] = table.data if is_sparse else table
-    absent = np.isnan(values)
-    if not absent.any():
-        return table
-    columns = table.indices[absent] if is_sparse else np.nonzero(absent)[1]
-    n_absent = int(absent.sum())
-    found = f"{counted(n_absent, 'value')} {'is' if n_absent == 1 else 'are'} missing"
-    if missing == "error":
-        row, column = position_of(table, int(np.flatnonzero(absent)[0]))
-        raise DataError(
-            f"{found}, the first in row {row}, column {names[column]!r}.",
-            option="missing",
-            value="'mean'",
-            remedy=" (or 'zero') to fill them",
-            column=names[column],
-            row=row,
-        )
-    logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
-    values = values.copy()
-    values[absent] = 0.0 if missing == "zero" else _typical(table, columns, set(nominal))
-    return sparse.csr_array((values, table.indices, table.indptr), shape=table.shape) if is_sparse else values
-
-
-def _typical(table: Features, columns: NDArray[Any], nominal: set[int]) -> NDArray[np.float64]:
-    """Return, for each of `columns`, the mean (or the mode) of what is known; 0 where nothing is."""
-    distinct, where = np.unique(columns, return_inverse=True)
-    fillings = np.zeros(len(distinct))
-    for k, j in enumerate(distinct.tolist()):
-        column = table[:, [j]].toarray().ravel() if sparse.issparse(table) else table[:, j]
-        known = column[~np.isnan(column)]
-        if len(known) and j in nominal:
-            found, counts = np.unique(known, return_counts=True)
-            fillings[k] = found[counts.argmax()]
-        elif len(known):
-            fillings[k] = known.mean()
-    return fillings[where]
-
-
-def check_labels(table: Features, names: Sequence[str]) -> Features:
-    """Return the label columns of a table; refuse, with row and label, a value other than 0 or 1."""
-    values: NDArray[Any] = table.data if sparse.issparse(table) else table
-    strange = np.flatnonzero((values != 0) & (values != 1))
-    if not len(strange):
-        return table
-    row, label = position_of(table, int(strange[0]))
-    value = values.flat[strange[0]]
-    found = "is missing" if np.isnan(value) else f"has the value {value:g}"
-    raise DataError(
-        f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label], row=row
-    )
-
-
-def number_texts(values: NDArray[Any]) -> list[str]:
-    """Return the shortest texts that read back as exactly these numbers."""
-    return [repr(value).removesuffix(".0") for value in values.astype(np.float64).tolist()]
-
-
-def pack(X: Any) -> Features:
-    """Return a table as CSR where fewer than 3 cells in 10 are filled, else dense, whatever it came as."""
-    filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
-    if filled < 0.3 * X.shape[0] * X.shape[1]:
-        return sparse.csr_array(X)
-    return X.toarray() if sparse.issparse(X) else X
-
-
-def row_blocks(*tables: Features, cells: int = 2**20) -> Iterator[tuple[Features, ...]]:
-    """Yield the same rows of each table, so few that they have about `cells` cells as text or dense."""
-    n_rows = tables[0].shape[0]
-    step = max(1, cells // (1 + sum(table.shape[1] for table in tables)))
-    for start in range(0, n_rows, step):
-        yield tuple(table[start : start + step] for table in tables)
-
-
-def written_labels(dataset: PMLDataset, labels: str) -> CSR:
-    """Return the label block that a format with room for one writes."""
-    if labels not in ("candidates", "truth"):
-        raise ValueError(f"labels must be 'candidates' or 'truth', got {labels!r}.")
-    if labels == "candidates":
-        return dataset.Y
-    if dataset.truth is None:
-        raise ValueError("labels='truth' was asked for, but the truth of this data set is unknown.")
-    return dataset.truth
-
-
-def losses(dataset: PMLDataset, *, carries: Collection[str] = ()) -> list[str]:
-    """Name the parts of the data set that a format which carries only `carries` leaves out."""
-    parts = {
-        "truth": dataset.truth is not None,
-        "feature names": dataset.has_feature_names,
-        "label names": dataset.has_label_names,
-        "ids": dataset.ids is not None,
-        "texts": isinstance(dataset.media, tuple),
-        "images": isinstance(dataset.media, np.ndarray),
-    }
-    return [part for part, present in parts.items() if present and part not in carries]
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `size` items."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

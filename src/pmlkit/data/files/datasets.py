@@ -1,36 +1,46 @@
-"""Data sets and files: `pmlkit.data.read`, `pmlkit.data.write` and `pmlkit.data.data_home`."""
+"""Data sets and files: `pmlkit.data.read`, `write` and `data_home`, and what readers and writers of data sets share."""
 
 import inspect
+import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
+from pmlkit._arrays import position_of
 from pmlkit._files import check_target, replacing
-from pmlkit._typing import CSR
+from pmlkit._typing import CSR, Features
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
 from pmlkit.data.files.base import (
     FEATURE_PREFIX,
+    FORMATS,
     ID_COLUMN,
     LABEL_PREFIX,
     MEDIA_COLUMN,
     TRUTH_PREFIX,
     Missing,
     Names,
+    Source,
     TableFile,
     check_column,
     check_missing,
-    fill_missing,
+    compressed,
+    format_by_name,
+    open_file,
+    parse_table,
     read_ids,
     select,
 )
 from pmlkit.data.files.labels import LabelColumns, read_labels
-from pmlkit.data.files.registry import FORMATS, Source, compressed, format_by_name, open_file, parse_table
 from pmlkit.exceptions import DataError
+
+logger = logging.getLogger(__name__)
 
 _COMPRESSIONS = (".gz", ".bz2")
 
@@ -229,8 +239,12 @@ def to_dataset(
     media: str | None,
     ignore: Names,
     missing: Missing,
+    found: LabelColumns | None = None,
 ) -> PMLDataset:
-    """Return a table of numbers as a data set; the parameters are those of `read_table`."""
+    """Return a table of numbers as a data set; the parameters are those of `read_table`.
+
+    `found`: its labels, where they were read before.
+    """
     check_missing(missing)
     names = file.columns
     own = own_layout(names) if labels is None else None
@@ -241,7 +255,8 @@ def to_dataset(
         if column is not None:
             check_column(column, names)
     ignored = set(select(names, ignore, option="ignore"))
-    found = _read_labels(file, labels, sep, ignored, "labels")
+    if found is None or ignored & {names.index(name) for name in found.columns}:
+        found = _read_labels(file, labels, sep, ignored, "labels")
     used = {*found.columns, *(name for name in (id, media) if name is not None)}
     Y_true = None
     if truth is not None:
@@ -323,3 +338,130 @@ def _user_folder() -> Path:
     given = os.environ.get("XDG_DATA_HOME", "")
     # By the XDG rule, a relative path is to be ignored.
     return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
+
+
+def own_columns(dataset: PMLDataset) -> tuple[list[str], list[Sequence[Any]], list[Features]]:
+    """Return the names of all columns, the columns of words (ids, texts) and the matrices of numbers, in this order."""
+    if lost := losses(dataset, carries=("truth", "feature names", "label names", "ids", "texts")):
+        logger.warning("a table leaves out: %s", ", ".join(lost))
+    names: list[str] = []
+    words: list[Sequence[Any]] = []
+    if dataset.ids is not None:
+        names.append(ID_COLUMN)
+        words.append(dataset.ids)
+    if isinstance(dataset.media, tuple):
+        names.append(MEDIA_COLUMN)
+        words.append(dataset.media)
+    names += [_feature_column(name) for name in dataset.feature_names]
+    names += [LABEL_PREFIX + name for name in dataset.label_names]
+    matrices = [dataset.X, dataset.Y]
+    if dataset.truth is not None:
+        names += [TRUTH_PREFIX + name for name in dataset.label_names]
+        matrices.append(dataset.truth)
+    return names, words, matrices
+
+
+def _feature_column(name: str) -> str:
+    is_special = name in (ID_COLUMN, MEDIA_COLUMN) or name.startswith((LABEL_PREFIX, TRUTH_PREFIX, FEATURE_PREFIX))
+    return FEATURE_PREFIX + name if is_special else name
+
+
+def fill_missing(table: Features, missing: Missing, names: Sequence[str], *, nominal: Collection[int] = ()) -> Features:
+    """Replace NaN as asked: by zero, or by the mean of the column (for a nominal one its most frequent value)."""
+    check_missing(missing)
+    is_sparse = sparse.issparse(table)
+    values: NDArray[Any] = table.data if is_sparse else table
+    absent = np.isnan(values)
+    if not absent.any():
+        return table
+    columns = table.indices[absent] if is_sparse else np.nonzero(absent)[1]
+    n_absent = int(absent.sum())
+    found = f"{counted(n_absent, 'value')} {'is' if n_absent == 1 else 'are'} missing"
+    if missing == "error":
+        row, column = position_of(table, int(np.flatnonzero(absent)[0]))
+        raise DataError(
+            f"{found}, the first in row {row}, column {names[column]!r}.",
+            option="missing",
+            value="'mean'",
+            remedy=" (or 'zero') to fill them",
+            column=names[column],
+            row=row,
+        )
+    logger.warning("%s and filled with %s.", found, "zero" if missing == "zero" else "the mean of the column")
+    values = values.copy()
+    values[absent] = 0.0 if missing == "zero" else _typical(table, columns, set(nominal))
+    return sparse.csr_array((values, table.indices, table.indptr), shape=table.shape) if is_sparse else values
+
+
+def _typical(table: Features, columns: NDArray[Any], nominal: set[int]) -> NDArray[np.float64]:
+    """Return, for each of `columns`, the mean (or the mode) of what is known; 0 where nothing is."""
+    distinct, where = np.unique(columns, return_inverse=True)
+    fillings = np.zeros(len(distinct))
+    for k, j in enumerate(distinct.tolist()):
+        column = table[:, [j]].toarray().ravel() if sparse.issparse(table) else table[:, j]
+        known = column[~np.isnan(column)]
+        if len(known) and j in nominal:
+            found, counts = np.unique(known, return_counts=True)
+            fillings[k] = found[counts.argmax()]
+        elif len(known):
+            fillings[k] = known.mean()
+    return fillings[where]
+
+
+def check_labels(table: Features, names: Sequence[str]) -> Features:
+    """Return the label columns of a table; refuse, with row and label, a value other than 0 or 1."""
+    values: NDArray[Any] = table.data if sparse.issparse(table) else table
+    strange = np.flatnonzero((values != 0) & (values != 1))
+    if not len(strange):
+        return table
+    row, label = position_of(table, int(strange[0]))
+    value = values.flat[strange[0]]
+    found = "is missing" if np.isnan(value) else f"has the value {value:g}"
+    raise DataError(
+        f"label {names[label]!r} {found} in row {row}, but a label must be 0 or 1.", column=names[label], row=row
+    )
+
+
+def number_texts(values: NDArray[Any]) -> list[str]:
+    """Return the shortest texts that read back as exactly these numbers."""
+    return [repr(value).removesuffix(".0") for value in values.astype(np.float64).tolist()]
+
+
+def pack(X: Any) -> Features:
+    """Return a table as CSR where fewer than 3 cells in 10 are filled, else dense, whatever it came as."""
+    filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
+    if filled < 0.3 * X.shape[0] * X.shape[1]:
+        return sparse.csr_array(X)
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def row_blocks(*tables: Features, cells: int = 2**20) -> Iterator[tuple[Features, ...]]:
+    """Yield the same rows of each table, so few that they have about `cells` cells as text or dense."""
+    n_rows = tables[0].shape[0]
+    step = max(1, cells // (1 + sum(table.shape[1] for table in tables)))
+    for start in range(0, n_rows, step):
+        yield tuple(table[start : start + step] for table in tables)
+
+
+def written_labels(dataset: PMLDataset, labels: str) -> CSR:
+    """Return the label block that a format with room for one writes."""
+    if labels not in ("candidates", "truth"):
+        raise ValueError(f"labels must be 'candidates' or 'truth', got {labels!r}.")
+    if labels == "candidates":
+        return dataset.Y
+    if dataset.truth is None:
+        raise ValueError("labels='truth' was asked for, but the truth of this data set is unknown.")
+    return dataset.truth
+
+
+def losses(dataset: PMLDataset, *, carries: Collection[str] = ()) -> list[str]:
+    """Name the parts of the data set that a format which carries only `carries` leaves out."""
+    parts = {
+        "truth": dataset.truth is not None,
+        "feature names": dataset.has_feature_names,
+        "label names": dataset.has_label_names,
+        "ids": dataset.ids is not None,
+        "texts": isinstance(dataset.media, tuple),
+        "images": isinstance(dataset.media, np.ndarray),
+    }
+    return [part for part, present in parts.items() if present and part not in carries]

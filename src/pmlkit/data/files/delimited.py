@@ -14,15 +14,8 @@ from scipy import sparse
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import (
-    Edits,
-    TableFile,
-    number_texts,
-    own_columns,
-    parse_numbers,
-    refuse_repeated,
-    row_blocks,
-)
+from pmlkit.data.files.base import Edits, TableFile, parse_numbers, refuse_repeated
+from pmlkit.data.files.datasets import number_texts, own_columns, row_blocks
 from pmlkit.exceptions import DataError
 
 _MAX_RECORD = 2**26  # characters: beyond that it is not a table of short cells, or not a table at all
@@ -164,6 +157,8 @@ class DelimitedFile(TableFile):
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         """Return columns as a matrix, NaN where a cell is empty, without keeping their texts."""
+        if self.has_parsed(names):
+            return super().numbers(names)
         matrix: FloatArray = np.empty((self.n_rows, len(names)))
         for start, columns in self._blocks():
             for k, name in enumerate(names):

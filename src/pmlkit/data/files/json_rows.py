@@ -4,8 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from pmlkit.data.files.base import Edits, TableFile
-from pmlkit.data.files.registry import FREE_BYTES, check_size
+from pmlkit.data.files.base import FREE_BYTES, Edits, TableFile, check_size
 from pmlkit.exceptions import DataError
 
 _DECODER = json.JSONDecoder()

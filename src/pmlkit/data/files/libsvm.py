@@ -15,8 +15,8 @@ from scipy import sparse
 from pmlkit._typing import CSR
 from pmlkit._words import counted, excerpt
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import batches, losses, number_texts, pack, row_blocks, written_labels
-from pmlkit.data.files.registry import LIBSVM_HEADER, LIBSVM_ROW, Source, check_size
+from pmlkit.data.files.base import LIBSVM_HEADER, LIBSVM_ROW, Source, batches, check_size
+from pmlkit.data.files.datasets import losses, number_texts, pack, row_blocks, written_labels
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from scipy import sparse
 from pmlkit._typing import Features
 from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import pack
-from pmlkit.data.files.registry import FREE_BYTES, Source, check_size
+from pmlkit.data.files.base import FREE_BYTES, Source, check_size
+from pmlkit.data.files.datasets import pack
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)

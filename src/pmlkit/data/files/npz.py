@@ -23,7 +23,7 @@ from pmlkit._arrays import MAX_COLUMNS
 from pmlkit._typing import CSR, Features
 from pmlkit._words import listing
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.registry import Source, check_size
+from pmlkit.data.files.base import Source, check_size
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import excerpt
 from pmlkit.data.dataset import PMLDataset
-from pmlkit.data.files.base import Edits, TableFile, own_columns, refuse_repeated, row_blocks
-from pmlkit.data.files.registry import FREE_BYTES, check_size
+from pmlkit.data.files.base import FREE_BYTES, Edits, TableFile, check_size, refuse_repeated
+from pmlkit.data.files.datasets import own_columns, row_blocks
 from pmlkit.exceptions import DataError
 
 _BLOCK_CELLS = 2**23  # a file with thousands of columns gets slow if cut into small row groups

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pmlkit._optional import optional_import
 from pmlkit._typing import FloatArray
 from pmlkit._words import counted, excerpt, listing
-from pmlkit.data.files.base import TableFile
+from pmlkit.data.files.base import TableFile, allowed_bytes, check_size
 from pmlkit.data.files.npz import NpzArrays, check_npy_header
 from pmlkit.data.files.parquet import check_parquet
-from pmlkit.data.files.registry import allowed_bytes, check_size
 from pmlkit.exceptions import DataError
 
 _SIDE = 48  # pixels of a picture that is kept to be looked at
@@ -26,9 +25,9 @@ _GRAY, _COLOUR = 16, 4  # grid of brightness and of colour in the pixel features
 
 
 class SideFeatures:
-    """What a table has beside its columns: the pictures that a column names, a matrix of one's own, or neither.
+    """What a table has beside its columns: the pictures that a column names, or a matrix of the user's own.
 
-    `images`: a column and a folder, also as ``"column=folder"``. `kind`: "images", "embeddings" or "none".
+    `images`: a column and a folder, also as ``"column=folder"``. `kind`: "images" or "embeddings".
     """
 
     def __init__(self, images: Any, embeddings: Any, max_bytes: float | None) -> None:
@@ -40,7 +39,7 @@ class SideFeatures:
             raise ValueError("images takes a column and a folder, such as file=photos.")
         self.column: str | None = images and images[0]
         self._folder = images and images[1]
-        self.kind = "images" if images is not None else "none" if embeddings is None else "embeddings"
+        self.kind = "embeddings" if images is None else "images"
         self._embeddings, self._max_bytes = embeddings, max_bytes
         self._pictures: NDArray[np.uint8] | None = None
 
@@ -59,13 +58,11 @@ class SideFeatures:
         """Return the picture of a row for a browser, see `read_picture`."""
         return read_picture(self._folder, self._names(file)[row], row, side, max_bytes=self._max_bytes)
 
-    def matrix(self, file: TableFile) -> FloatArray | None:
+    def matrix(self, file: TableFile) -> FloatArray:
         """Return the features, one row per row of the table."""
         if self.kind == "images":
             return pixel_features(self.pictures(file))
-        if self.kind == "embeddings":
-            return read_embeddings(self._embeddings, file.n_rows, max_bytes=self._max_bytes)
-        return None
+        return read_embeddings(self._embeddings, file.n_rows, max_bytes=self._max_bytes)
 
 
 def read_embeddings(

@@ -1,47 +1,199 @@
-"""A file as features and labels that can be written again with only its label cells changed."""
+"""`pmlkit.open_table` and the table it returns: features, labels and names of a file, whose label cells can change."""
 
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from pmlkit._arrays import as_indicator
 from pmlkit._files import check_target, replacing
-from pmlkit._labels import as_indicator
-from pmlkit._typing import CSR, Features
+from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit._words import counted, did_you_mean, excerpt
-from pmlkit.data._checks import lacking_features
-from pmlkit.data.dataset import PMLDataset
+from pmlkit.data.dataset import PMLDataset, lacking_features
+from pmlkit.data.files.arff import ArffFile, label_positions
 from pmlkit.data.files.base import (
     FEATURE_PREFIX,
+    FORMATS,
     LABEL_PREFIX,
+    TABLE_FORMATS,
     TRUTH_PREFIX,
+    Missing,
     Names,
     TableFile,
     as_names,
     check_column,
+    check_missing,
+    compressed,
+    format_by_name,
+    matching_files,
+    open_file,
     parse_numbers,
+    parse_table,
     read_ids,
     select,
 )
-from pmlkit.data.files.datasets import to_dataset
-from pmlkit.data.files.features import FeatureColumns, TableReader, choose_columns, find_identifier
+from pmlkit.data.files.datasets import own_layout, to_dataset
+from pmlkit.data.files.features import FeatureColumns, TableReader, VectorizerSettings, choose_columns, find_identifier
 from pmlkit.data.files.labels import LabelColumns, check_learnable, is_text, note_names, read_labels
-from pmlkit.data.files.registry import (
-    FORMATS,
-    compressed,
-    format_by_name,
-)
 from pmlkit.data.files.side_features import SideFeatures
+from pmlkit.data.files.table_files import TableFiles
 from pmlkit.exceptions import DataError
 
 logger = logging.getLogger(__name__)
 
 _N_PEEKED = 1000
+
+
+def open_table(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    labels: Names | int | None = None,
+    sep: str | None = None,
+    text: Names | None = None,
+    categories: Names | None = None,
+    numbers: Names | None = None,
+    images: tuple[str, str | os.PathLike[str]] | str | None = None,
+    embeddings: Any = None,
+    id: str | None = None,
+    truth: Names | None = None,
+    ignore: Names | None = None,
+    missing: Missing = "mean",
+    merge_labels: bool = False,
+    vectorizer: Mapping[str, Any] | None = None,
+    like: Any = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    max_bytes: float | None = None,
+) -> "Table":
+    r"""Open a table of texts, categories, numbers and labels.
+
+    Parameters
+    ----------
+    path : path
+        A CSV, TSV, JSON (lines or an array of objects), Parquet or ARFF file, or ``-`` for standard input; ``.gz``
+        and ``.bz2`` are unpacked. A pattern such as ``"posts-*.parquet"``, or a list of paths, opens many files as one.
+    labels : str or list of str
+        The one column of label sets, or the columns of 0/1: names or patterns such as ``"tag_*"``; ``"@names.txt"``
+        stands for the lines of a file. For ARFF also the MULAN ``.xml`` or a number, as in `pmlkit.data.read`.
+    sep : str, optional
+        Separator of the labels in a cell; by default detected.
+    text, categories, numbers : str or list of str, optional
+        The feature columns. By default those that look like texts, categories or numbers are taken.
+    images : (column, folder), optional
+        The column of image file names and where they are; pixels become features. Also as ``"column=folder"``.
+    embeddings : array or path, optional
+        Your own features: ``.npy``, ``.npz`` or Parquet with one row per row of the table, in the same order.
+    id : str, optional
+        The column that names the rows. By default one that is called ``id`` or the like and has no value twice.
+    truth : str or list of str, optional
+        The true labels, in the same form as `labels`, where they are known.
+    ignore : str or list of str, optional
+        Columns that are no features.
+    missing : {"mean", "zero", "error"}, default="mean"
+        What becomes of missing numbers.
+    merge_labels : bool, default=False
+        Take label names that differ only in case, blanks and hyphens for one, the most frequent spelling.
+    vectorizer : dict, optional
+        How columns become numbers: ``max_words``, ``min_rows``, ``ngrams``, ``analyzer``, ``max_categories``.
+    like : fitted model, optional
+        Read new rows as the table that the model was fitted to; labels are not needed then.
+    format, delimiter, encoding : str, optional
+        Where the file does not tell.
+    max_bytes : int, optional
+        How much memory compressed content or a picture may take, as in `pmlkit.data.read`. Of many files, each may
+        take this much; by default they share the 256 MiB.
+
+    Returns
+    -------
+    table : Table
+        Features and labels are read when they are asked for. Of many files a `TableFiles`, for `clean` and methods that
+        learn from blocks.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be used; the message says why.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pmlkit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "posts.csv")
+    ...     _ = path.write_text("post_id,body,tags\np1,a red sky,sky;red\np2,a blue sky,sky\np3,a red car,red\n")
+    ...     table = pmlkit.open_table(path, labels="tags", text="body")
+    ...     table.write(path.with_name("cleaned.csv"), [[0, 1], [0, 1], [1, 0]])
+    ...     print(path.with_name("cleaned.csv").read_text().splitlines()[1])
+    p1,a red sky,sky
+    >>> table.label_names, table.Y.toarray().tolist()
+    (('red', 'sky'), [[1, 1], [0, 1], [1, 0]])
+    >>> table.X.shape, table.row_names
+    ((3, 5), ('p1', 'p2', 'p3'))
+    """
+    if (paths := matching_files(path)) is not None:
+        given = {
+            "labels": labels, "sep": sep, "text": text, "categories": categories, "numbers": numbers, "images": images,
+            "embeddings": embeddings, "id": id, "truth": truth, "ignore": ignore, "missing": missing,
+            "merge_labels": merge_labels, "vectorizer": vectorizer, "format": format, "delimiter": delimiter,
+            "encoding": encoding, "max_bytes": max_bytes,
+        }  # fmt: skip
+        return cast("Table", TableFiles(paths, like, given))
+    check_missing(missing)
+    beside = None if images is None and embeddings is None else SideFeatures(images, embeddings, max_bytes)
+    named = {"text": as_names(text), "categories": as_names(categories), "numbers": as_names(numbers)}
+    settings = VectorizerSettings.of(vectorizer)
+    if like is not None:
+        _check_like(like, beside, named, vectorizer)
+    path = Path(cast("str", path))
+    with open_file(path, format, max_bytes) as source:
+        if source.format not in TABLE_FORMATS:
+            raise DataError(
+                f"{source.format} files are no tables: read them with pmlkit.data.read.",
+                option="format",
+                remedy=f" one of {', '.join(TABLE_FORMATS)} if it is one",
+            )
+        file = parse_table(source, delimiter=delimiter, encoding=encoding)
+        if own := own_layout(file.columns) if labels is None and like is None else None:
+            truth, id = truth if truth is not None else own["truth"], id or own["id"]
+            ignore = [*as_names(ignore), *([own["media"]] if own["media"] else [])]
+        for name in (id, None if beside is None else beside.column):
+            if name is not None:
+                check_column(name, file.columns)
+        wanted = own["labels"] if own else _label_columns(file, labels, source.path, source.stem, required=like is None)
+        ignored = [file.columns[j] for j in select(file.columns, as_names(ignore), option="ignore")]
+    return Table(
+        file, path, source.path.name, source.format, like, own is not None, sep=sep, labels=wanted, truth=truth,
+        ignored=ignored, id=id, named=named, beside=beside, missing=missing, merge=merge_labels, settings=settings,
+    )  # fmt: skip
+
+
+def _label_columns(file: TableFile, labels: Any, path: Path, stem: str, *, required: bool) -> list[str]:
+    """Return the names or patterns of the label columns; of an ARFF file, also what its XML or relation name says."""
+    is_xml = isinstance(labels, Path) or (isinstance(labels, str) and labels.lower().endswith(".xml"))
+    if isinstance(file, ArffFile) and (isinstance(labels, int) or is_xml or (labels is None and required)):
+        return [file.columns[j] for j in label_positions(file.header, labels, path, stem)]
+    return as_names(labels)
+
+
+def _check_like(like: Any, beside: SideFeatures | None, named: Mapping[str, Sequence[str]], vectorizer: Any) -> None:
+    reader = getattr(like, "table_reader_", None)
+    if reader is None and getattr(like, "feature_names_in_", None) is None:
+        raise ValueError(
+            f"{type(like).__name__} was not fitted to a table, nor to features with names, so it cannot tell which "
+            "columns it needs."
+        )
+    if any(named.values()) or vectorizer:
+        raise ValueError("The model knows its columns: leave text, categories, numbers and vectorizer out.")
+    fitted = "none" if reader is None else reader.side
+    if fitted != ("none" if beside is None else beside.kind):
+        wanted = {"images": "images", "embeddings": "embeddings"}.get(fitted, "neither images nor embeddings")
+        raise ValueError(f"The model was fitted with {wanted}: give the same here.")
 
 
 class Table:
@@ -68,7 +220,7 @@ class Table:
         self._wanted: list[str] = options["labels"]
         self._wanted_truth: Names | None = options["truth"]
         self._named: dict[str, list[str]] = options["named"]
-        self._beside: SideFeatures = options["beside"]
+        self._beside: SideFeatures | None = options["beside"]
 
     def __repr__(self) -> str:
         labels = ", ".join(map(repr, self._wanted[:3])) + (", ..." if len(self._wanted) > 3 else "")
@@ -134,7 +286,7 @@ class Table:
         other = set(self._options["ignored"])
         for wanted in (self._wanted, as_names(self._wanted_truth)):
             other |= {self.columns[j] for j in select(self.columns, wanted, option="labels")} if wanted else set()
-        other |= {name for name in (self._options["id"], self._beside.column) if name}
+        other |= {name for name in (self._options["id"], self._beside and self._beside.column) if name}
         return other | ({name for name in self.columns if name.startswith(TRUTH_PREFIX)} if self.is_own else set())
 
     @cached_property
@@ -146,7 +298,7 @@ class Table:
                 if reader is None:
                     return FeatureColumns(numbers=tuple(map(str, self._like.feature_names_in_)))
                 return FeatureColumns(reader.text, reader.categories, reader.numbers)
-            if self._beside.kind != "none" and not any(self._named.values()):
+            if self._beside is not None and not any(self._named.values()):
                 return FeatureColumns()
             other = self._no_features | ({self.id_column} if self.id_column else set())
             return choose_columns(self._file, **self._named, other=other)
@@ -154,7 +306,7 @@ class Table:
     @cached_property
     def has_only_numbers(self) -> bool:
         """Whether no feature column is named, and the first thousand rows of all that could be one are numbers."""
-        if any(self._named.values()) or self._beside.kind != "none" or self._like is not None:
+        if any(self._named.values()) or self._beside is not None or self._like is not None:
             return False
         names = [name for name in self.columns if name not in self._no_features and name != self.id_column]
         try:
@@ -198,11 +350,13 @@ class Table:
     @property
     def has_images(self) -> bool:
         """Whether a column names image files."""
-        return self._beside.kind == "images"
+        return self._beside is not None and self._beside.kind == "images"
 
     def picture(self, row: int, side: int) -> tuple[bytes, str]:
         """Return the image of a row, at most `side` pixels wide and high, as a PNG or JPEG file, and its media type."""
         with self._named_errors():
+            if self._beside is None:
+                raise DataError("the table has no images.")
             return self._beside.picture(self._file, row, side)
 
     @cached_property
@@ -212,16 +366,15 @@ class Table:
                 reader: TableReader | None = getattr(self._like, "table_reader_", None)
                 if reader is None:
                     return self._named_numbers([str(name) for name in self._like.feature_names_in_]), None
-                return reader.transform(self._file, self._beside.matrix(self._file)), reader
+                return reader.transform(self._file, self._side_matrix()), reader
             reader = self.unfitted_reader()
-            return reader.fit(self._file, self._beside.matrix(self._file), self._options["settings"]), reader
+            return reader.fit(self._file, self._side_matrix(), self._options["settings"]), reader
 
     def unfitted_reader(self) -> TableReader:
         """Return what will make numbers of the columns that are features."""
         chosen, missing = self.feature_columns, self._options["missing"]
-        return TableReader(
-            chosen.text, chosen.categories, chosen.numbers, self._beside.kind, missing=missing, labels=self._wanted
-        )
+        side = "none" if self._beside is None else self._beside.kind
+        return TableReader(chosen.text, chosen.categories, chosen.numbers, side, missing=missing, labels=self._wanted)
 
     def feature_frame(self, reader: TableReader) -> Any:
         """Return the feature columns as a reader sees them."""
@@ -231,13 +384,17 @@ class Table:
     def numbers(self, reader: TableReader) -> Features:
         """Return the numbers that a fitted reader makes of the columns."""
         with self._named_errors():
-            return reader.transform(self._file, self._beside.matrix(self._file))
+            return reader.transform(self._file, self._side_matrix())
 
     @property
     def n_side_features(self) -> int:
         """How many features are not columns of the table."""
-        side = self._beside.matrix(self._file)
+        side = self._side_matrix()
         return 0 if side is None else side.shape[1]
+
+    def _side_matrix(self) -> FloatArray | None:
+        """Return the features that are not columns of the table; they are not kept, as they may be many."""
+        return None if self._beside is None else self._beside.matrix(self._file)
 
     def _named_numbers(self, names: Sequence[str]) -> Any:
         """Return columns of plain numbers under the names by which a model knows them."""
@@ -294,7 +451,7 @@ class Table:
     @cached_property
     def media(self) -> Any:
         """What a person sees of each row: images, texts, or None."""
-        if self.has_images:
+        if self._beside is not None and self._beside.kind == "images":
             return self._beside.pictures(self._file)
         texts = [["" if text is None else str(text) for text in self.cells(name)] for name in self.feature_columns.text]
         return tuple(map(" · ".join, zip(*texts, strict=True))) if texts else None
@@ -352,7 +509,7 @@ class Table:
             with self._named_errors():
                 data = to_dataset(
                     self._file, labels, self._wanted_truth, self._options["sep"], self.id_column, None,
-                    self._options["ignored"], self._options["missing"],
+                    self._options["ignored"], self._options["missing"], self._labels,
                 )  # fmt: skip
             return data.replace(**about)
         return PMLDataset(

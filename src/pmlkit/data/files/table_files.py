@@ -13,8 +13,8 @@ from scipy import sparse
 from pmlkit._arrays import move_columns
 from pmlkit.blocks import Executor, RowBlocks, State
 from pmlkit.blocks.engine import current_client
+from pmlkit.data.files.base import FREE_BYTES, allowed_bytes
 from pmlkit.data.files.features import FeatureColumns, TableReader
-from pmlkit.data.files.registry import FREE_BYTES, allowed_bytes
 from pmlkit.exceptions import DataError
 
 _SAMPLE_ROWS = 50_000
@@ -181,7 +181,7 @@ class TableFiles:
 
 
 def _opened(path: str | Path, options: Mapping[str, Any], like: Any) -> Any:
-    from pmlkit.data.files.opening import open_table
+    from pmlkit.data.files.table import open_table
 
     try:
         return open_table(Path(path), like=like, **options)

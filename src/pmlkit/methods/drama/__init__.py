@@ -1,8 +1,4 @@
-"""DRAMA (Wang et al. 2019): confidences on the feature manifold, then gradient boosting on them.
-
-- ``estimator``: the class :class:`DRAMA`, its support vector regressions and its boosted trees;
-- ``label_manifold``: the confidences, a quadratic program.
-"""
+"""DRAMA (Wang et al. 2019): confidences on the feature manifold, then gradient boosting on them."""
 
 from pmlkit.methods.drama.estimator import DRAMA
 

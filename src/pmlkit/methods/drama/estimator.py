@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
+from scipy.sparse.linalg import svds
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -19,18 +20,91 @@ from sklearn.utils._param_validation import Interval
 from pmlkit._arrays import generator, row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.drama.label_manifold import manifold_confidence
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.canonical import canonical_problem, plain_rows
+from pmlkit.numerics.content import canonical_problem, plain_rows
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
+from pmlkit.numerics.products import cells_at
+from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.scaling import scaled
-
-__all__ = ["DRAMA"]
 
 # The largest kernel matrix that is kept: 8,192 rows, half a gigabyte.
 _KERNEL_CELLS = 1 << 26
 _CELLS_AT_ONCE = 1 << 24
+
+
+def manifold_confidence(
+    graph: CSR,
+    Y: CSR,
+    *,
+    candidate_slack: float = 0.01,
+    other_margin: float = 0.5,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> tuple[FloatArray, FloatArray]:
+    """Find the confidences of :class:`DRAMA`: the smoothest ones with a margin between candidates and other labels.
+
+    - `graph` (n_samples, n_samples): the reconstruction weights R.
+    - `Y`: candidates, with sorted indices. A row without any has no sum constraint.
+    - `candidate_slack`, `other_margin`: the deltas.
+    - `tol`: stop when a projected gradient step moves the candidates' confidences by less on average.
+    - Returns confidences, and the objective after every iteration, which never rises.
+
+    An accelerated projected gradient method that restarts where the objective would rise. (A factorisation of
+    `M = (I - R)'(I - R)` fills half of the matrix, since neighbour graphs have no small separators.)
+    """
+    roughness = sparse.csr_array(sparse.eye_array(graph.shape[0]) - graph)
+    adjoint = sparse.csr_array(roughness.T)
+    # Slightly above the Lipschitz constant of the gradient, which is only estimated.
+    lipschitz = 2.02 * _largest_singular_value(roughness) ** 2
+    confidence = project_to_margins(np.zeros(Y.shape), Y, candidate_slack, other_margin)
+    residual = roughness @ confidence
+    value = float(np.vdot(residual, residual))
+    ahead, residual_ahead, momentum = confidence, residual, 1.0
+    row = row_of_cells(Y)
+    objective = []
+    for _ in range(max_iter):
+        descent = ahead - (2.0 / lipschitz) * (adjoint @ residual_ahead)
+        new = project_to_margins(descent, Y, candidate_slack, other_margin)
+        new_residual = roughness @ new
+        new_value = float(np.vdot(new_residual, new_residual))
+        if new_value > value and momentum > 1.0:
+            ahead, residual_ahead, momentum = confidence, residual, 1.0
+            continue
+        moved = float(np.abs((new - ahead)[row, Y.indices]).sum()) / max(Y.nnz, 1)
+        step, residual_step = new - confidence, new_residual - residual
+        if np.vdot(ahead - new, step) > 0:  # the momentum points uphill: restart
+            momentum = 1.0
+        next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        push = (momentum - 1.0) / next_momentum
+        ahead, residual_ahead = new + push * step, new_residual + push * residual_step
+        confidence, residual, value, momentum = new, new_residual, min(new_value, value), next_momentum
+        objective.append(value)
+        if moved < tol:
+            break
+    return confidence, np.asarray(objective)
+
+
+def project_to_margins(table: FloatArray, Y: CSR, candidate_slack: float, other_margin: float) -> FloatArray:
+    """Project every row on the constraints of :func:`manifold_confidence`."""
+    n_samples = Y.shape[0]
+    sizes, row = np.diff(Y.indptr), row_of_cells(Y)
+    projected = np.minimum(table, -other_margin)
+    cells = table[row, Y.indices]
+    bounded = np.maximum(cells, -candidate_slack)
+    short = np.bincount(row, weights=bounded, minlength=n_samples) < 1.0
+    # Where the bounded cells sum to less than one, they are projected on a simplex shifted by the slack.
+    on_simplex = project_rows_to_simplex(cells + candidate_slack, Y.indptr, 1.0 + sizes * candidate_slack)
+    projected[row, Y.indices] = np.where(short[row], on_simplex - candidate_slack, bounded)
+    return projected
+
+
+def _largest_singular_value(A: CSR) -> float:
+    if min(A.shape) <= 64:
+        return float(np.linalg.norm(A.toarray(), 2))
+    # A random start: a constant vector would be nearly orthogonal to the singular vector.
+    start = generator(0).normal(size=A.shape[0])
+    return float(svds(A, k=1, tol=1e-3, v0=start, return_singular_vectors=False)[0])
 
 
 @dataclass(frozen=True)
@@ -56,8 +130,7 @@ class KernelRegression:
 def fit_kernel_regression(X: Features, targets: FloatArray, *, n_jobs: int | None = None) -> KernelRegression:
     """Fit scikit-learn's ``SVR()`` to every column of `targets`.
 
-    The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes
-    its own.
+    The kernel matrix is computed once for all columns; beyond 8,192 rows each regression computes its own.
     """
     gamma = scale_gamma(X)
     shared = X.shape[0] ** 2 <= _KERNEL_CELLS
@@ -133,9 +206,11 @@ class DRAMA(BasePML):
 
     .. math::
 
-        \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{s.t.} \quad
-        \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i), \quad
-        \sum_{j \in S_i} \Lambda_{ij} \ge 1 .
+        \begin{split}
+        & \min_\Lambda \lVert (I - R) \Lambda \rVert^2 \quad \text{so that} \quad
+            \sum_{j \in S_i} \Lambda_{ij} \ge 1, \\
+        & \Lambda_{ij} \ge -\delta_1 \; (j \in S_i), \quad \Lambda_{ij} \le -\delta_2 \; (j \notin S_i) .
+        \end{split}
 
     They are then regressed on the features: one support vector regression per label first, then
     `boosting_rounds` multi-output trees, each fitted to the residuals on the features *and* the
@@ -144,10 +219,10 @@ class DRAMA(BasePML):
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours from which a row is reconstructed (published: 10).
+        Number of neighbours from which a row is reconstructed (published: 10).
     boosting_rounds : int, default=10
-        Trees (published: 10). 0 uses the support vector regressions alone: the baseline that the
-        authors call N-DRAMA.
+        Number of trees (published: 10). 0 uses the support vector regressions alone: the baseline that the authors call
+        N-DRAMA.
     max_depth : int, default=5
         Depth of the trees (published: 5, to be tuned between 3 and 8).
     learning_rate : float, default=1.0
@@ -159,13 +234,12 @@ class DRAMA(BasePML):
     tol : float, default=1e-6
         Stop when a step changes the confidences of the candidates by less than this on average.
     max_iter : int, default=2000
-        Largest number of iterations for the confidences.
+        Maximum number of iterations for the confidences.
     max_rows : int, default=20_000
         Largest number of rows with candidates that `fit` accepts: a support vector regression takes time that
         grows with their square, for each label.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default=0.0
-        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
-        published method uses 0.
+        How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The published method uses 0.
     random_state : int, Generator, RandomState or None, default=None
         Chooses between equally good splits of a tree.
     n_jobs : int, optional
@@ -181,7 +255,7 @@ class DRAMA(BasePML):
         Each the arrays of a scikit-learn tree: ``feature`` (numbers from `n_features_in_` on are
         predictions of labels), ``threshold``, ``children``, ``value`` and ``depth``.
     objective_ : array
-        The trace of the objective above.
+        The objective above, after each iteration.
     n_iter_ : int
     label_names_, classes_, n_features_in_
         See :class:`~pmlkit.methods.base.BasePML`.
@@ -193,9 +267,8 @@ class DRAMA(BasePML):
     of the first regressions are not published; these are scikit-learn's defaults. The quadratic program
     is solved by an accelerated projected gradient method instead of a general solver.
 
-    Trees see predictions that the regressions made for their own training rows, but new ones at
-    prediction time, so N-DRAMA may well rank better: compare the two. Rows without candidates are
-    left out.
+    Trees see predictions that the regressions made for their own training rows, but new ones at prediction time, so
+    N-DRAMA may well rank better: compare the two. Rows without candidates are left out.
 
     References
     ----------
@@ -279,9 +352,8 @@ class DRAMA(BasePML):
 
         self._label_order = problem.labels
         self.margins_ = problem.table_as_given(margins)
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(self.margins_[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(self.margins_, Y), 0.0, 1.0),
             scores=problem.table_as_given(scores),
             objective=objective,
             n_iter=len(objective),

@@ -11,12 +11,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+from pmlkit.numerics.products import cells_at
+from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import add_constant_column, smaller_gram
-
-__all__ = ["FPML"]
 
 _AUTOMATIC_SHARE = 0.05
 _LARGEST_RANK = 100
@@ -76,9 +76,8 @@ def factorise(
     """
     solve_coef = ridge_on_rows(X, lam_fit, lam_reg)
     G, Q = first_factors(Y, rank)
-    row = row_of_cells(Y)
     squares_X = float(linalg.norm(X.data if sparse.issparse(X) else X) ** 2)
-    ridge = lam_reg * np.eye(rank)
+    ridge, row = lam_reg * np.eye(rank), row_of_cells(Y)
     objective: list[float] = []
     for n_iter in range(1, max_iter + 1):
         GG = G.T @ G
@@ -126,13 +125,15 @@ def automatic_lam_reg(Y: CSR) -> float:
     return float(_AUTOMATIC_SHARE * spread * (np.sqrt(n_samples) + np.sqrt(n_labels)))
 
 
-class FPML(BasePML):
+class FPML(LinearMethod):
     r"""fPML: one set of row factors for features and candidates, and a linear model of the reconstruction.
 
     .. math::
 
-        \min_{G, Q, F, W} \; \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2
-            + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \begin{split}
+        \min_{G, Q, F, W} \; & \|Y - GQ\|_F^2 + \lambda_x \|X - GF\|_F^2 + \lambda_{fit} \|GQ - XW\|_F^2 \\
+            & + \lambda_{reg} \left(\|G\|_F^2 + \|Q\|_F^2 + \|F\|_F^2 + \|W\|_F^2\right)
+        \end{split}
 
     Rows with similar features get similar factors G, hence similar reconstructed labels GQ: a candidate that
     similar rows do not share is reconstructed badly, and gets a low confidence.
@@ -144,9 +145,8 @@ class FPML(BasePML):
     lam_fit : float, default=1.0
         Weight of the model's fit to the reconstruction; the published value.
     lam_reg : float or "auto", default="auto"
-        Weight of the factors' sizes. The published value is 10 for all data, and too much for
-        small data, see Notes. ``"auto"`` is :func:`automatic_lam_reg`; it is made for features
-        of about unit length.
+        Weight of the factors' sizes. The published value is 10 for all data, and too much for small data, see Notes.
+        ``"auto"`` grows with the data as noise does; it is made for features of about unit length.
     rank : int, optional
         Number of factors. By default as many as there are labels (or rows, if fewer), but at most
         100: `lam_reg` then decides how many are used.
@@ -155,7 +155,7 @@ class FPML(BasePML):
     fit_intercept : bool, default=True
         Add a constant feature, treated like the others. The published problem has none.
     max_iter : int, default=200
-        Largest number of rounds.
+        Maximum number of rounds.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this share.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
@@ -168,7 +168,7 @@ class FPML(BasePML):
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     lam_reg_ : float
-        The weight that was used.
+        The `lam_reg` that was used.
     rank_ : int
     objective_ : array
         The objective after each round; it never rises.
@@ -203,14 +203,12 @@ class FPML(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **LinearMethod._parameter_constraints,
         "lam_x": [Interval(Real, 0, None, closed="left")],
         "lam_fit": [Interval(Real, 0, None, closed="neither")],
         "lam_reg": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "normalize": [StrOptions({"unit", "standard"}), None],
         "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -237,13 +235,8 @@ class FPML(BasePML):
         self.tol = tol
         self.threshold = threshold
 
-    def _n_tasks(self, Y: CSR) -> int:
-        return int(self.max_iter)
-
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        X = X.astype(np.float64, copy=False)
-        self._scale = column_scale(X) if self.normalize == "standard" else None
-        X = scaled(X, self.normalize, self._scale)
+        X = self._scaled_training_rows(X.astype(np.float64, copy=False))
         X = add_constant_column(X) if self.fit_intercept else X
         self.lam_reg_ = automatic_lam_reg(Y) if isinstance(self.lam_reg, str) else float(self.lam_reg)
         self.rank_ = min(*Y.shape, self.rank or _LARGEST_RANK)
@@ -258,17 +251,11 @@ class FPML(BasePML):
             tol=self.tol,
             on_step=lambda: progress.step("round"),
         )
-        coef = found.coef
-        self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
-        self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
+        self._keep(found.coef, has_constant=self.fit_intercept)
         reconstruction = found.rows @ found.labels
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(reconstruction[row, Y.indices], 0.0, 1.0),
-            scores=np.asarray(X @ coef),
+            confidence=np.clip(cells_at(reconstruction, Y), 0.0, 1.0),
+            scores=np.asarray(X @ found.coef),
             objective=found.objective,
             n_iter=found.n_iter,
         )
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_.T + self.intercept_)

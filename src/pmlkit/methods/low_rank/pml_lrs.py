@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +11,14 @@ from scipy import linalg, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
-from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import ThinSVD, add_constant_column, spectral_norm
-
-__all__ = ["PMLLRS"]
 
 # The shares of the noise level at which the two low-rank penalties act; chosen on eight data sets, see Notes.
 _SHARE_W = 0.2
@@ -163,9 +162,7 @@ def _dual_value(svd: ThinSVD, Y: FloatArray, penalties: Penalties, residual: Flo
     (Z, S) together until all constraints hold makes any pair feasible.
     """
     excess = max(
-        1.0,
-        spectral_norm(svd.project(residual)) / penalties.lam_w,
-        spectral_norm(slope + residual) / penalties.lam_u,
+        1.0, spectral_norm(svd.project(residual)) / penalties.lam_w, spectral_norm(slope + residual) / penalties.lam_u
     )
     if not penalties.box:
         excess = max(excess, float(np.abs(slope).max()) / penalties.lam_v)
@@ -211,20 +208,21 @@ def automatic_lam_w(X: Features, Y: CSR) -> float:
 def automatic_lam_u(shape: tuple[int, int], lam_v: float) -> float:
     r"""Return a penalty of U in proportion to `lam_v`.
 
-    Robust principal component analysis balances the two at
-    :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the features already say what is noise,
-    and a small share of that is enough.
+    Robust principal component analysis balances the two at :math:`\lambda_u = \lambda_v \sqrt{\max(n, q)}`; here the
+    features already say what is noise, and a small share of that is enough.
     """
     return _SHARE_U * lam_v * float(np.sqrt(max(shape)))
 
 
-class PMLLRS(BasePML):
+class PMLLRS(LinearMethod):
     r"""PML-LRS: split the candidates into a low-rank truth and sparse noise, and model the truth.
 
     .. math::
 
-        \min_{W, U, V} \; \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_*
-            + \lambda_v \|V\|_1 \quad \text{so that} \quad Y = U + V .
+        \begin{split}
+        \min_{W, U, V} \; & \tfrac12 \|XW - U\|_F^2 + \lambda_w \|W\|_* + \lambda_u \|U\|_* + \lambda_v \|V\|_1 \\
+            & \text{so that} \quad Y = U + V .
+        \end{split}
 
     U are the true labels, V the noise. A candidate counts as noise when the model's score for it lies more than
     `lam_v` below one. The problem is convex and is solved to a certified accuracy.
@@ -232,9 +230,9 @@ class PMLLRS(BasePML):
     Parameters
     ----------
     lam_w : float or "auto", default="auto"
-        Weight of the model's nuclear norm. ``"auto"`` is :func:`automatic_lam_w`.
+        Weight of the model's nuclear norm. ``"auto"`` grows with the data as noise does.
     lam_u : float or "auto", default="auto"
-        Weight of the truth's nuclear norm. ``"auto"`` is :func:`automatic_lam_u`.
+        Weight of the truth's nuclear norm. ``"auto"`` is in proportion to `lam_v`.
     lam_v : float, default=0.4
         Weight of the noise. It is measured on the scale of the labels: from about 1 on nothing is
         taken for noise; near 0 everything is, and the model collapses to zero.
@@ -246,10 +244,9 @@ class PMLLRS(BasePML):
     fit_intercept : bool, default=True
         Add a constant feature, penalised like the others. The published problem has none.
     max_iter : int, default=1000
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-4
-        Relative duality gap at which to stop: the objective is then at most this share above
-        the best possible one.
+        Relative duality gap at which to stop: the objective is then at most this share above the best possible one.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="cardinality"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`.
 
@@ -260,7 +257,7 @@ class PMLLRS(BasePML):
     coef_ : array of shape (n_labels, n_features)
     intercept_ : array of shape (n_labels,)
     lam_w_, lam_u_ : float
-        The weights that were used.
+        The `lam_w` and `lam_u` that were used.
     objective_ : array
         The objective, every tenth iteration.
     gap_ : float
@@ -296,14 +293,12 @@ class PMLLRS(BasePML):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
+        **LinearMethod._parameter_constraints,
         "lam_w": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "lam_u": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "lam_v": [Interval(Real, 0, None, closed="neither")],
         "box": ["boolean"],
-        "normalize": [StrOptions({"unit", "standard"}), None],
         "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -334,9 +329,7 @@ class PMLLRS(BasePML):
         return -(-int(self.max_iter) // 10)
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
-        X = X.astype(np.float64, copy=False)
-        self._scale = column_scale(X) if self.normalize == "standard" else None
-        X = scaled(X, self.normalize, self._scale)
+        X = self._scaled_training_rows(X.astype(np.float64, copy=False))
         self.lam_w_ = automatic_lam_w(X, Y) if isinstance(self.lam_w, str) else float(self.lam_w)
         self.lam_u_ = automatic_lam_u(Y.shape, self.lam_v) if isinstance(self.lam_u, str) else float(self.lam_u)
         svd = ThinSVD(add_constant_column(X) if self.fit_intercept else X)
@@ -355,17 +348,11 @@ class PMLLRS(BasePML):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        coef = svd.coefficients(found.coordinates)
-        self.intercept_ = coef[-1] if self.fit_intercept else np.zeros(Y.shape[1])
-        self.coef_ = np.ascontiguousarray((coef[:-1] if self.fit_intercept else coef).T)
+        self._keep(svd.coefficients(found.coordinates), has_constant=self.fit_intercept)
         self.gap_ = found.gap
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(found.truth[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(found.truth, Y), 0.0, 1.0),
             scores=svd.scores(found.coordinates),
             objective=found.objective,
             n_iter=found.n_iter,
         )
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(scaled(X, self.normalize, self._scale) @ self.coef_.T + self.intercept_)

@@ -10,14 +10,12 @@ from scipy import linalg, sparse
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
 from pmlkit.methods.progress import Progress
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.prox import nuclear_prox, soft_threshold
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD, add_constant_column
-
-__all__ = ["PMLNI"]
 
 # Constants of the authors' program.
 _FIRST_STEP, _STEP_GROWTH, _LARGEST_STEP = 1e-4, 1.1, 1e10
@@ -117,10 +115,9 @@ class PMLNI(BasePML):
     beta : float, default=0.5
         Weight of the nuclear norm; the published value.
     gamma : float, default=0.5
-        Weight of the sparse part; the published value. From `beta` on, the sparse part is
-        zero, see Notes.
+        Weight of the sparse part; the published value. From `beta` on, the sparse part is zero, see Notes.
     max_iter : int, default=500
-        Largest number of iterations; the published value.
+        Maximum number of iterations; the published value.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
@@ -140,12 +137,11 @@ class PMLNI(BasePML):
 
     Notes
     -----
-    Scores are those of the authors' program: the same iteration with a growing step size, the
-    constant feature penalised like the others, test rows mapped by the training rows' ranges.
-    Two things differ. The program fits the size predictor to the *true* training labels, which a
-    user does not have: here it sees the candidates. And it trains the size predictor on scores with
-    the constant feature's part but applies it to scores without: here both have it. Both concern
-    only :meth:`predict`. Confidences are not part of the published method.
+    Scores are those of the authors' program: the same iteration with a growing step size, the constant feature
+    penalised like the others, test rows mapped by the training rows' ranges. Two things differ. The program fits the
+    size predictor to the *true* training labels, which a user does not have: here it sees the candidates. And it trains
+    the size predictor on scores with the constant feature's part but applies it to scores without: here both have it.
+    Both concern only :meth:`predict`. Confidences are not part of the published method.
 
     The nuclear norm of a matrix is at most the sum of its absolute entries. Where `gamma` is not
     below `beta`, as with the published values, nothing is therefore gained by a sparse part, and
@@ -205,9 +201,8 @@ class PMLNI(BasePML):
         self.coef_, self.intercept_ = found.low_rank[:-1].T, found.low_rank[-1]
         self.noise_coef_, self.noise_intercept_ = found.sparse[:-1].T, found.sparse[-1]
         scores = np.asarray(rows @ found.low_rank)
-        row = row_of_cells(Y)
         return Learned(
-            confidence=np.clip(scores[row, Y.indices], 0.0, 1.0),
+            confidence=np.clip(cells_at(scores, Y), 0.0, 1.0),
             scores=scores,
             objective=found.objective,
             n_iter=found.n_iter,

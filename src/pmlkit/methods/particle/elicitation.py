@@ -10,17 +10,6 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 
-__all__ = [
-    "candidate_operator",
-    "credible_labels",
-    "credible_labels_by_folds",
-    "neighbour_votes",
-    "propagate",
-    "propagated_confidence",
-    "reweight_to_class_mass",
-    "rows_to_unit_range",
-]
-
 _FOLDS = 10
 
 
@@ -29,12 +18,9 @@ def propagated_confidence(
 ) -> tuple[CSR, int]:
     """Return confidences by label propagation over the reconstruction graph.
 
-    - `Y` (n_samples, n_labels): candidates, with sorted indices.
-    - `index`: fitted on `X`.
-    - `alpha`: how much comes from the neighbours, in [0, 1).
-    - `with_self`: whether a row counts among its own neighbours, as in the authors' program. It then rebuilds itself
-      perfectly and nothing flows.
-    - Returns `confidence` (n_samples, n_labels): after the class-mass correction, each row mapped to [0, 1].
+    `index`: fitted on `X`. `alpha`: how much comes from the neighbours, in [0, 1). `with_self`: whether a row counts
+    among its own neighbours, as in the authors' program; it then rebuilds itself perfectly and nothing flows. Returns
+    confidences after the class-mass correction, each row mapped to [0, 1], and the number of iterations.
     """
     neighbor = nearest(index, n_neighbors, X if with_self else None)[1]
     flow, n_iter = propagate(reconstruction_graph(X, neighbor), Y, alpha=alpha)
@@ -105,10 +91,8 @@ def credible_labels_by_folds(
 def candidate_operator(graph: CSR, Y: CSR) -> CSR:
     """Return the graph as an operator on the candidate cells.
 
-    - `graph` (n_samples, n_samples): transition weights between rows.
-    - `Y` (n_samples, n_labels): candidates, with sorted indices.
-    - Returns `operator` (n_cells, n_cells): for values `p` aligned with ``Y.data``, ``operator @ p`` is ``graph @ P``
-      on the candidates, at the cost of the cells that neighbours have in common.
+    For values `p` aligned with ``Y.data``, ``operator @ p`` is ``graph @ P`` on the candidates, at the cost of the
+    cells that neighbours have in common. `Y`: candidates, with sorted indices.
     """
     n_labels = Y.shape[1]
     edges = graph.tocoo()
@@ -134,11 +118,9 @@ def propagate(
 
         P \leftarrow \text{rows to sum one of } Y \circ (\alpha T P + (1 - \alpha) Y)
 
-    - `graph` (n_samples, n_samples): the transition matrix T, with rows that sum to one (or zero).
-    - `Y` (n_samples, n_labels): candidates, with sorted indices.
-    - `alpha`: weight of the neighbours, in [0, 1).
-    - `tol`: stop when the spectral norm of the change is below.
-    - Returns `confidence`: rows sum to one.
+    `graph`: the transition matrix T, with rows that sum to one (or zero). `alpha`: weight of the neighbours, in [0, 1).
+    `tol`: stop when the spectral norm of the change is below. Returns confidences, whose rows sum to one, and the
+    number of iterations.
     """
     operator = candidate_operator(graph, Y)
     row = row_of_cells(Y)

@@ -24,10 +24,8 @@ from pmlkit.methods.particle.pairwise import (
     weighted_votes,
 )
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.canonical import canonical_problem
+from pmlkit.numerics.content import canonical_problem
 from pmlkit.numerics.neighbors import nearest
-
-__all__ = ["ParticleMAP", "ParticleVLS"]
 
 # Training time of a machine with a few dozen rows, for the estimate in the error message.
 _SECONDS_PER_PAIR = 1e-3
@@ -175,19 +173,18 @@ class ParticleVLS(_Particle):
 
         P \leftarrow \text{rows to sum one of } Y \circ (\alpha T P + (1 - \alpha) Y) .
 
-    A candidate is *credible* when the neighbours' confidences, each row mapped to [0, 1], reach
-    `credible_threshold`. Then for every two labels a linear support vector machine separates the rows
-    where the one is credible and the other no candidate from the reverse, and for every label one
-    separates credible rows from rows where it is no candidate. Each machine votes with the weight of
-    its training accuracy; machines that reject their label vote for a virtual label, and the labels
-    with more votes than the virtual one are given.
+    A candidate is *credible* when the neighbours' confidences, each row mapped to [0, 1], reach `credible_threshold`.
+    Then for every two labels a linear support vector machine separates the rows where the one is credible and the other
+    no candidate from the reverse, and for every label one separates credible rows from rows where it is no candidate.
+    Each machine votes with the weight of its training accuracy; machines that reject their label vote for a virtual
+    label, and the labels with more votes than the virtual one are given.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours of the graph and of the vote (published: 10).
+        Number of neighbours of the graph and of the vote (published: 10).
     alpha : float, default=0.95
-        Weight of the neighbours in the propagation (published: 0.95).
+        Weight of the neighbours in the propagation, at least 0 and below 1 (published: 0.95).
     credible_threshold : float, default=0.9
         Votes, in [0, 1], that make a candidate credible (published: 0.9).
     C : float, default=1.0
@@ -195,7 +192,7 @@ class ParticleVLS(_Particle):
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, see Notes.
     max_iter : int, default=2_000_000
-        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
+        Maximum number of iterations per machine. If one needs more, as with features of large values, all of them are
         trained on features divided by their standard deviation instead, and a warning says so.
     max_pairs : int, default=100_000
         Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
@@ -210,7 +207,7 @@ class ParticleVLS(_Particle):
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_samples, n_labels)
+    credible_ : array of bool of shape (n_labelled_rows, n_labels)
         The credible labels of the training rows that have candidates.
     machine_accuracy_ : array of shape (n_labels * (n_labels + 1) / 2,)
         Training accuracy of the machines; 0 for those that lacked rows of one side.
@@ -225,17 +222,15 @@ class ParticleVLS(_Particle):
     where the published rule gives the label. The authors' program rounds votes up to whole numbers
     before it compares them, which only creates ties, and is not followed.
 
-    In the authors' program a row is its own nearest neighbour, so that it reconstructs itself, nothing
-    is propagated, and all denoising is left to the vote; it elicits in ten folds cut by row number, and where
-    no candidate is credible it takes labels outside the candidates. ``variant="released"`` does all
-    that; its answer depends on the order of the rows. By default rows are no neighbours of
-    themselves, every row is judged by its own neighbours, and where no candidate reaches the
-    threshold the best one is credible. Rows without candidates are left out.
+    In the authors' program a row is its own nearest neighbour, so that it reconstructs itself, nothing is propagated,
+    and all denoising is left to the vote; it elicits in ten folds cut by row number, and where no candidate is credible
+    it takes labels outside the candidates. ``variant="released"`` does all that; its answer depends on the order of the
+    rows. By default rows are no neighbours of themselves, every row is judged by its own neighbours, and where no
+    candidate reaches the threshold the best one is credible. Rows without candidates are left out.
 
     References
     ----------
-    .. [1] J.-P. Fang and M.-L. Zhang, "Partial multi-label learning via credible label
-       elicitation", AAAI 2019.
+    .. [1] J.-P. Fang and M.-L. Zhang, "Partial multi-label learning via credible label elicitation", AAAI 2019.
 
     Examples
     --------
@@ -270,40 +265,25 @@ class ParticleMAP(_Particle):
         P(y_j \mid c) = \frac{\pi_j \, P(c \mid y_j)}
             {\pi_j \, P(c \mid y_j) + (1 - \pi_j) \, P(c \mid \bar y_j)} ,
 
-    with the share of rows that have the candidate as prior :math:`\pi_j`, and likelihoods counted
-    over training rows, with one pseudo-count: credible rows for :math:`y_j`, rows where the label is no
-    candidate for :math:`\bar y_j`.
+    with the share of rows that have the candidate as prior :math:`\pi_j`, and likelihoods counted over training rows,
+    with one pseudo-count: credible rows for :math:`y_j`, rows where the label is no candidate for :math:`\bar y_j`.
 
     Parameters
     ----------
-    n_neighbors : int, default=10
-        Neighbours of the graph and of the vote (published: 10).
-    alpha : float, default=0.95
-        Weight of the neighbours in the propagation (published: 0.95).
-    credible_threshold : float, default=0.9
-        Votes, in [0, 1], that make a candidate credible (published: 0.9).
-    C : float, default=1.0
-        Inverse strength of the ridge penalty of the machines (published: 1).
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
-    max_iter : int, default=2_000_000
-        Largest number of iterations per machine. If one needs more, as with features of large values, all of them are
-        trained on features divided by their standard deviation instead, and a warning says so.
-    max_pairs : int, default=100_000
-        Largest number of pairwise machines; `fit` raises an error before it would train more. With q labels
-        there are up to q (q - 1) / 2.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. 0.5 gives
         the labels that are more probable than not.
-    n_jobs : int, optional
-        Number of processes, as in scikit-learn.
+    n_neighbors, alpha, credible_threshold, C, max_iter, max_pairs, n_jobs
+        As in :class:`ParticleVLS`, with the same defaults.
 
     Attributes
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
         The votes of each training row's neighbours for its candidates.
-    credible_ : array of bool of shape (n_samples, n_labels)
+    credible_ : array of bool of shape (n_labelled_rows, n_labels)
         The credible labels of the training rows that have candidates.
     posterior_ : array of shape (n_labels, max(n_labels, 2))
         P(label | number of pairs won).
@@ -316,14 +296,12 @@ class ParticleMAP(_Particle):
 
     Notes
     -----
-    The authors' program counts the likelihoods on the rows to be predicted, with their true labels.
-    No variant here does. A single label has no pairs: the decision of the machine that tells it from
-    its absence is counted instead.
+    The authors' program counts the likelihoods on the rows to be predicted, with their true labels. No variant here
+    does. A single label has no pairs: the decision of the machine that tells it from its absence is counted instead.
 
     References
     ----------
-    .. [1] J.-P. Fang and M.-L. Zhang, "Partial multi-label learning via credible label
-       elicitation", AAAI 2019.
+    .. [1] J.-P. Fang and M.-L. Zhang, "Partial multi-label learning via credible label elicitation", AAAI 2019.
 
     Examples
     --------

@@ -13,18 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.numerics.canonical import plain_rows
+from pmlkit.numerics.content import plain_rows
 from pmlkit.numerics.products import as_dense
 from pmlkit.numerics.scaling import column_scale, scaled
-
-__all__ = [
-    "PairwiseMachines",
-    "count_wins",
-    "fit_pairwise_machines",
-    "label_pairs",
-    "trainable_pairs",
-    "weighted_votes",
-]
 
 # The largest Gram matrix that is kept: 8,192 rows, half a gigabyte.
 _GRAM_CELLS = 1 << 26
@@ -94,13 +85,10 @@ def fit_pairwise_machines(
     where k is positive and j no candidate (a row that is both counts for j); the machine of one
     label separates the rows where it is positive from those where it is no candidate.
 
-    - `positive`, `candidate` (n_samples, n_labels): the labels that are trusted, and those that are possible.
-    - `with_absence`: whether to train the machines against absence.
-    - `C`: inverse strength of the ridge penalty, as in scikit-learn's SVC.
-    - `tol`: tolerance of the solver (libsvm).
-    - `max_iter`: largest number of iterations per machine. Features of large values make C = 1 a very weak penalty, and
-      libsvm may take forever: if any machine needs more iterations, all of them are trained on columns divided by their
-      standard deviation instead, and a ConvergenceWarning says so.
+    `positive`, `candidate` (n_samples, n_labels): the labels that are trusted, and those that are possible.
+    `with_absence`: whether to train the machines against absence. `C`, `tol`: as in scikit-learn's SVC. `max_iter`: per
+    machine. Features of large values make C = 1 a very weak penalty, and libsvm may take forever: if any machine needs
+    more iterations, all of them are trained on columns divided by their standard deviation instead, with a warning.
     """
     numbers = trainable_pairs(positive, candidate)
     n_labels = positive.shape[1]

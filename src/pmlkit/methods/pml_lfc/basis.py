@@ -11,66 +11,39 @@ from pmlkit._typing import CSR, Features, FloatArray
 from pmlkit.numerics.products import as_dense, transposed_product
 from pmlkit.numerics.spectral import eigenpairs
 
-__all__ = ["LARGEST_DIAGONALISED", "Basis", "eigenbasis", "scale_rows", "squared_norm"]
-
 LARGEST_DIAGONALISED = 4096
 """The smaller side of X up to which its Gram matrix is diagonalised."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Basis:
     """Coordinates of the least-squares problem.
 
-    Attributes
-    ----------
-    gram : callable
-        Multiplies a coefficient matrix by X'X, in these coordinates.
-    largest : float
-        The largest eigenvalue of X'X.
-    norm2 : float
-        The sum of its eigenvalues: the squared Frobenius norm of X.
-    project : callable
-        Maps targets P (CSR) to X'P in these coordinates.
-    coefficients : callable
-        Maps a solution back to coefficients of the features.
-    mean : array of shape (n_features,)
-        Mean of X if it was centred, else zeros.
-    eigenvalues : array, optional
-        Those of X'X where the coordinates are its eigenvectors.
-    vectors, rotated : arrays of shape (n_features, size) and (n_samples, size), optional
-        The coordinates' axes and X, centred, along them: only where they are fewer than X has
-        (:mod:`pmlkit.methods.pml_lfc.factored`).
+    `gram` multiplies a coefficient matrix by X'X in these coordinates, whose largest eigenvalue and the sum of whose
+    eigenvalues are `largest` and `norm2`; `coefficients` maps a solution back to the features. `mean` (n_features,): of
+    X if it was centred, else zeros. `eigenvalues`: those of X'X where the coordinates are its eigenvectors.
     """
 
     gram: Callable[[FloatArray], FloatArray]
     largest: float
     norm2: float
-    project: Callable[[CSR], FloatArray]
     coefficients: Callable[[FloatArray], FloatArray]
     mean: FloatArray
     eigenvalues: FloatArray | None = None
-    vectors: FloatArray | None = None
-    rotated: FloatArray | None = None
 
 
-def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = False) -> Basis:
+@dataclass(frozen=True, kw_only=True)
+class RowBasis(Basis):
+    """Coordinates for rows in memory: `project` maps targets P (CSR) to X'P in them."""
+
+    project: Callable[[CSR], FloatArray]
+
+
+def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = False) -> RowBasis:
     """Diagonalise X'X (or XX' where there are fewer rows than features) once.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    weight : array of shape (n_samples,), optional
-        Row weights of the squared loss.
-    center : bool, default=False
-        Take the columns less their mean (without making a sparse X dense).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.pml_lfc.basis import eigenbasis
-    >>> basis = eigenbasis(np.diag([2.0, 1.0]))
-    >>> basis.largest, basis.norm2
-    (4.0, 5.0)
+    `weight` (n_samples,): of the rows in the squared loss. `center`: take the columns less their mean (without making a
+    sparse X dense).
     """
     n_samples, n_features = X.shape
     weight = np.ones(n_samples) if weight is None else weight
@@ -115,7 +88,7 @@ def eigenbasis(X: Features, weight: FloatArray | None = None, *, center: bool = 
         # The left vectors of a centred X sum to zero: P need not be centred.
         project = lambda P: singular * (P.T @ weighted).T  # noqa: E731
         coefficients = lambda M: correlate(weighted @ (M / singular))  # noqa: E731
-    return Basis(
+    return RowBasis(
         gram=lambda M: scale * M,
         largest=float(eigenvalues.max(initial=0.0)),
         norm2=float(eigenvalues.sum()),
@@ -132,7 +105,7 @@ def _plain_basis(
     mean: FloatArray,
     correlate: Callable[[FloatArray], FloatArray],
     project: Callable[[CSR], FloatArray],
-) -> Basis:
+) -> RowBasis:
     """Return the basis of the features themselves, with products by X."""
 
     def gram(M: FloatArray) -> FloatArray:
@@ -145,7 +118,9 @@ def _plain_basis(
         largest = float(eigsh(operator, k=1, v0=start, tol=1e-3, return_eigenvectors=False)[0])
     norm2 = squared_norm(X, weight, mean)
     # The estimate may be too small by its tolerance, and the step size must not be too large.
-    return Basis(gram, largest * 1.002, norm2, project, lambda M: M, mean)
+    return RowBasis(
+        gram=gram, largest=largest * 1.002, norm2=norm2, project=project, coefficients=lambda M: M, mean=mean
+    )
 
 
 def squared_norm(X: Features, weight: FloatArray, mean: FloatArray) -> float:

@@ -20,29 +20,18 @@ from pmlkit.methods.pml_lfc.similarity import (
     N_FEATURES,
     Compare,
     KernelApprox,
+    RowSimilarity,
+    chosen_way,
     mapped_labels,
     rows_by_label,
     squares_of_sample,
-    told,
     unit_labels,
 )
 from pmlkit.numerics.kernels import gaussian_block, landmark_features, landmark_weights
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
-__all__ = ["BlockSimilarity", "block_similarity"]
-
 _GATHERED_BYTES = 256 * 2**20  # of rows with exact labels; where they take more, all labels use the feature map
 _SUMS = 2**24  # cells of the sums over labels that are computed at a time
-
-
-@dataclass(frozen=True)
-class BlockSimilarity:
-    """A similarity between different rows; as `RowSimilarity`, with confidences in blocks."""
-
-    times: Callable[[State], State]
-    sum_of_squares: float
-    chosen: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -80,7 +69,7 @@ class _Others:
 
 def block_similarity(
     rows: LabelledRows, X: State, *, compare: Compare, width: float, approx: KernelApprox, rng: np.random.Generator
-) -> BlockSimilarity:
+) -> RowSimilarity:
     """Prepare products with the similarity between rows; see `row_similarity`."""
     if compare == "labels":
         return _by_labels(rows)
@@ -96,7 +85,7 @@ def block_similarity(
             parts = rows.engine.reduce(_rows_with, X, rows.Y, rows.first_rows, labels=exact)
             numbers, features, candidates = (list(part) for part in zip(*parts, strict=True))
             others = _Others(np.concatenate(numbers), _stacked(features), _stacked(candidates), exact, compare, width)
-    chosen, reason = told(sizes, mapped, approx)
+    chosen = chosen_way(sizes, mapped, approx)
     products: list[Callable[[State], State]] = []
     squares = 0.0
     if others is not None:
@@ -111,10 +100,10 @@ def block_similarity(
     def times(confidence: State) -> State:
         return rows.engine.map(_total, *(product(confidence) for product in products))
 
-    return BlockSimilarity(times, squares, chosen, reason)
+    return RowSimilarity(times, squares, chosen)
 
 
-def _by_labels(rows: LabelledRows) -> BlockSimilarity:
+def _by_labels(rows: LabelledRows) -> RowSimilarity:
     gram = rows.engine.reduce(_unit_gram, rows.Y)
 
     def times(confidence: State) -> State:
@@ -122,7 +111,7 @@ def _by_labels(rows: LabelledRows) -> BlockSimilarity:
         return rows.engine.map(_unit_cells, rows.Y, confidence, product=product)
 
     squares = float((gram.data**2).sum()) - float(rows.n_rows)
-    return BlockSimilarity(times, squares, "exact", "the similarity of labels is a product of thin matrices.")
+    return RowSimilarity(times, squares, "exact")
 
 
 def _exact(rows: LabelledRows, X: State, others: _Others, *, n_cells: int) -> tuple[Callable[[State], State], float]:

@@ -8,34 +8,33 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import State
-from pmlkit.methods.labelled_rows import LabelledRows
+from pmlkit.methods.fitting import LearnedBlocks
+from pmlkit.methods.labelled_rows import LabelledRows, stacked_sample
 from pmlkit.methods.pml_lfc.basis import Basis
-from pmlkit.methods.pml_lfc.block_similarity import BlockSimilarity
-from pmlkit.methods.pml_lfc.confidence_step import TINY, ConfidenceProblem, ConfidenceState, Fitted
+from pmlkit.methods.pml_lfc.confidence_step import (
+    ConfidenceProblem,
+    ConfidenceState,
+    Fitted,
+    Steps,
+    multiplied,
+    projected,
+)
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
+from pmlkit.methods.pml_lfc.solver import Solution
+from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
 from pmlkit.numerics.products import as_dense, cells_of_product, transposed_product
-from pmlkit.numerics.prox import project_rows_to_simplex
 from pmlkit.numerics.spectral import eigenpairs
 
-__all__ = ["BlockSteps", "block_basis"]
-
-_NO_SIMILARITY = RowSimilarity(np.zeros_like, 0.0, "", "")
+_NO_SIMILARITY = RowSimilarity(np.zeros_like, 0.0, "")
 
 
 @dataclass(frozen=True)
 class BlockState:
     """Confidences in blocks, and what all rows make of them.
 
-    Attributes
-    ----------
-    parts : State
-        `ConfidenceState` of each block, without the gram.
-    gram : array of shape (n_labels, n_labels)
-    total : array of shape (n_labels,)
-        Sums of the confidences.
-    norm2 : float
-        The sum of their squares.
+    `parts`: `ConfidenceState` of each block, without the gram. `gram` (n_labels, n_labels). `total` (n_labels,): sums
+    of the confidences. `norm2`: the sum of their squares.
     """
 
     parts: State
@@ -53,7 +52,7 @@ class BlockFitted:
 
 
 def block_basis(rows: LabelledRows, X: State, n_features: int, *, center: bool) -> tuple[Basis, FloatArray]:
-    """Diagonalise X'X; return the basis, which has no `project`, and its axes."""
+    """Diagonalise X'X; return the basis and its axes."""
     mean = rows.engine.reduce(_column_sums, X) / rows.n_rows if center else np.zeros(n_features)
     eigenvalues, vectors = eigenpairs(rows.engine.reduce(_feature_gram, X, mean=mean))
     scale = eigenvalues[:, None]
@@ -61,7 +60,6 @@ def block_basis(rows: LabelledRows, X: State, n_features: int, *, center: bool) 
         gram=lambda M: scale * M,
         largest=float(eigenvalues.max(initial=0.0)),
         norm2=float(eigenvalues.sum()),
-        project=_no_projection,
         coefficients=lambda M: np.ascontiguousarray((M.T @ vectors.T).T),
         mean=mean,
         eigenvalues=eigenvalues,
@@ -69,20 +67,18 @@ def block_basis(rows: LabelledRows, X: State, n_features: int, *, center: bool) 
     return basis, vectors
 
 
-class BlockSteps:
-    """The steps for rows in blocks; see `pmlkit.methods.pml_lfc.solver.Steps`.
+def sampled_distance(rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
+    """Return the mean distance between two rows; of many rows by the same number of them as in memory."""
+    chosen = np.arange(rows.n_rows)
+    if rows.n_rows > EXACT_DISTANCE_ROWS:
+        chosen = np.sort(rng.choice(rows.n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
+    return mean_distance(rows.take(X, chosen), np.ones(len(chosen)), rng)
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    X : State
-        Scaled features.
-    basis, vectors
-        See `block_basis`.
-    similarity : BlockSimilarity
-    intercept : bool
-    row_sum : {"penalty", "simplex"}
-    beta, row_sum_weight : float
+
+class BlockSteps(Steps):
+    """The steps for rows in blocks.
+
+    `X`: scaled features. `basis`: with its axes, see `block_basis`. `intercept`: whether labels have one.
     """
 
     def __init__(
@@ -90,20 +86,25 @@ class BlockSteps:
         rows: LabelledRows,
         X: State,
         basis: tuple[Basis, FloatArray],
-        similarity: BlockSimilarity,
+        similarity: RowSimilarity,
         *,
         intercept: bool,
         row_sum: str,
         beta: float,
         row_sum_weight: float,
     ) -> None:
+        super().__init__(row_sum)
         self.rows, self.X, self.similarity, self.intercept = rows, X, similarity, intercept
-        self.basis, self.vectors = basis
-        self.row_sum, self.step = row_sum, 1.0
+        self._basis, self.vectors = basis
         self.weights: dict[str, Any] = {"beta": beta, "row_sum_weight": row_sum_weight if row_sum == "penalty" else 0.0}
 
+    @property
+    def basis(self) -> Basis:
+        """Coordinates of the predictor."""
+        return self._basis
+
     def start(self) -> BlockState:
-        """Return the state of equal confidences."""
+        """Return the state of the first confidences."""
         return self._state(self.rows.engine.map(_uniform, self.rows.Y))
 
     def _state(self, confidence: State) -> BlockState:
@@ -113,37 +114,25 @@ class BlockSteps:
         return BlockState(engine.map(_parts, Y, confidence, similar), gram, total, norm2)
 
     def value(self, state: BlockState, fitted: BlockFitted | None) -> float:
-        """Return the objective without the nuclear norm; without `fitted`, that of the pairs alone."""
+        """Return the objective without the nuclear norm."""
         cells = [] if fitted is None else [fitted.cells]
         local = float(self.rows.engine.reduce(_local_value, self.rows.Y, state.parts, *cells, **self.weights))
         pairs = self.similarity.sum_of_squares + float((state.gram**2).sum())
         return local + float(self.weights["beta"]) * pairs + (0.0 if fitted is None else fitted.norm2)
 
-    def improve(self, state: BlockState, fitted: BlockFitted | None) -> BlockState:
-        """Return the state after a step of the confidences."""
-        engine, before = self.rows.engine, self.value(state, fitted)
+    def _gradient(self, state: BlockState, fitted: BlockFitted | None) -> State:
         cells = [] if fitted is None else [fitted.cells]
-        gradient = engine.map(_gradient, self.rows.Y, state.parts, *cells, gram=state.gram, **self.weights)
-        if self.row_sum == "penalty":
-            power = 0.5
-            while power > 1e-6:
-                new = self._state(engine.map(_multiplied, state.parts, gradient, power=power))
-                if self.value(new, fitted) <= before:
-                    return new
-                power /= 2.0
-            return state
-        self.step *= 2.0
-        while self.step > 1e-300:
-            moved = engine.map(_projected, self.rows.Y, state.parts, gradient, step=self.step)
-            n_changed, along, squared = engine.reduce(_change, state.parts, gradient, moved)
-            if not n_changed:
-                break
-            new = self._state(moved)
-            model = before + 2.0 * along + squared / self.step
-            if self.value(new, fitted) <= min(model, before):
-                return new
-            self.step /= 2.0
-        return state
+        return self.rows.engine.map(_gradient, self.rows.Y, state.parts, *cells, gram=state.gram, **self.weights)
+
+    def _multiplied(self, state: BlockState, gradient: State, power: float) -> State:
+        return self.rows.engine.map(multiplied, state.parts, gradient, power=power)
+
+    def _projected(self, state: BlockState, gradient: State, step: float) -> State:
+        return self.rows.engine.map(projected, self.rows.Y, state.parts, gradient, step=step)
+
+    def _change(self, state: BlockState, gradient: State, moved: State) -> tuple[int, float, float]:
+        found: tuple[int, float, float] = self.rows.engine.reduce(_change, state.parts, gradient, moved)
+        return found
 
     def mean_confidence(self, state: BlockState) -> FloatArray:
         """Return the mean confidence per label if there is an intercept, else zeros."""
@@ -163,18 +152,24 @@ class BlockSteps:
         cells = self.rows.engine.map(_fitted_cells, self.X, self.rows.Y, coef=coef, intercept=intercept)
         return BlockFitted(cells, norm2 + self.rows.n_rows * float(mean @ mean))
 
-    def coefficients(self, low_rank: LowRankFit, state: BlockState) -> tuple[FloatArray, FloatArray]:
-        """Return coefficients and intercepts in the features' coordinates."""
-        coef = self.basis.coefficients(low_rank.solution)
-        return coef, self.mean_confidence(state) - self.basis.mean @ coef
-
-    def confidence(self, state: BlockState) -> State:
-        """Return the confidences."""
-        return self.rows.engine.map(_confidence, state.parts)
-
-
-def _no_projection(P: CSR) -> FloatArray:
-    raise NotImplementedError("Confidences in blocks are projected by a pass: BlockSteps.target.")
+    def learned(self, solution: Solution, n_scores: int) -> LearnedBlocks:
+        """Return what was learned; the threshold is chosen on about so many scores, of rows that are evenly spread."""
+        engine, n_rows = self.rows.engine, self.rows.n_rows
+        coef, intercept = self.coefficients(solution.low_rank, solution.state)
+        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
+        confidence = engine.map(_confidence, solution.state.parts)
+        n_sampled = min(n_rows, max(1, n_scores // len(intercept)))
+        sampled = np.linspace(0, n_rows - 1, n_sampled).astype(np.intp)
+        parts = engine.reduce(
+            _linear_sample, self.X, self.rows.Y, confidence, self.rows.first_rows, rows=sampled, **linear
+        )
+        return LearnedBlocks(
+            confidence,
+            scores=engine.map(_linear_scores, self.X, keep=False, **linear),
+            sample=stacked_sample(parts),
+            objective=solution.objective,
+            n_iter=solution.n_iter,
+        )
 
 
 def _problem(Y: CSR, beta: float, row_sum_weight: float) -> ConfidenceProblem:
@@ -231,16 +226,6 @@ def _gradient(
     return _problem(Y, beta, row_sum_weight).gradient_parts(whole, found)
 
 
-def _multiplied(state: ConfidenceState, gradient: tuple[FloatArray, FloatArray], *, power: float) -> FloatArray:
-    increase, decrease = gradient
-    return np.asarray(state.confidence * np.exp(power * np.log((increase + TINY**2) / (decrease + TINY))))
-
-
-def _projected(Y: CSR, state: ConfidenceState, gradient: tuple[FloatArray, FloatArray], *, step: float) -> FloatArray:
-    moved = state.confidence - step * (gradient[1] - gradient[0])
-    return np.asarray(project_rows_to_simplex(moved, Y.indptr) if Y.nnz else moved)
-
-
 def _change(
     state: ConfidenceState, gradient: tuple[FloatArray, FloatArray], moved: FloatArray
 ) -> tuple[int, float, float]:
@@ -263,7 +248,7 @@ def _confidence(state: ConfidenceState) -> FloatArray:
     return state.confidence
 
 
-def linear_sample(
+def _linear_sample(
     X: Features, Y: CSR, confidence: FloatArray, first: int, *, coef: FloatArray, intercept: FloatArray, rows: IntArray
 ) -> list[Any]:
     """Return scores, candidates and confidences of a block's rows among some rows."""
@@ -272,6 +257,5 @@ def linear_sample(
     return [(np.asarray(X[some] @ coef + intercept), Y[some], table[some].data)]
 
 
-def linear_scores(X: Features, *, coef: FloatArray, intercept: FloatArray) -> FloatArray:
-    """Return the scores of a block's rows."""
+def _linear_scores(X: Features, *, coef: FloatArray, intercept: FloatArray) -> FloatArray:
     return np.asarray(X @ coef + intercept)

@@ -1,34 +1,33 @@
 """The estimator of PML-LFC. The paper's equations are cited by number; docs/methods/pml-lfc.md lists corrections."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
-from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._arrays import generator
-from pmlkit._threads import one_blas_thread
 from pmlkit._typing import CSR, Features, FloatArray, IntArray, RandomState
-from pmlkit.blocks import RowBlocks, State
+from pmlkit.blocks import RowBlocks
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.labelled_rows import LabelledRows
 from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, eigenbasis
 from pmlkit.methods.pml_lfc.block_similarity import block_similarity
-from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, linear_sample, linear_scores
+from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, sampled_distance
+from pmlkit.methods.pml_lfc.confidence_step import Steps
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
-from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, row_similarity
-from pmlkit.methods.pml_lfc.solver import Prepared, alternate, coefficients_of, mean_confidence, refined, solve
+from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
+from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
-from pmlkit.numerics.kernels import EXACT_DISTANCE_ROWS, mean_distance
+from pmlkit.methods.threads import one_blas_thread
+from pmlkit.numerics.kernels import mean_distance
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
-
-__all__ = ["PMLLFC"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class PMLLFC(BasePML):
         and this number, and not features times labels. ``None`` seeks it among all ranks, with a dense W. ``"auto"`` is
         None up to 33 million cells of W, or where a side of X is at most 4,096; beyond, it is 256.
     max_iter : int, default=10
-        Outer iterations: one step of the confidences and one of the predictor each.
+        Maximum number of outer iterations, each one step of the confidences and one of the predictor.
     tol : float, default=1e-3
         Stop when the objective changes by less, relatively. 0 runs all iterations.
     w_tol : float, default=1e-6
@@ -123,7 +122,7 @@ class PMLLFC(BasePML):
         The objective at the start and after every half step; it never rises. (Of the pairs alone
         where ``joint=False``.)
     n_iter_ : int
-        Outer iterations.
+        Number of outer iterations.
     rank_ : int
         Rank of `coef_`.
     bandwidth_ : float
@@ -259,7 +258,7 @@ class PMLLFC(BasePML):
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
         y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
-            Candidate labels, see :meth:`BasePML.fit`.
+            Candidate labels, in any format of :meth:`BasePML.fit`.
         sample_weight : array of shape (n_samples,), optional
             A row of weight 2 counts as two equal rows, a row of weight 0 as none.
 
@@ -292,63 +291,56 @@ class PMLLFC(BasePML):
         self._scale = labelled.column_scale() if self.normalize == "standard" else None
         X = labelled.scaled(self.normalize, self._scale)
         basis = block_basis(labelled, X, rows.n_features, center=self.fit_intercept)
-        width = self._width_of_blocks(labelled, X, rng)
+        width = self._width(lambda: sampled_distance(labelled, X, rng), labelled.n_rows)
         similarity = block_similarity(
             labelled, X, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
         )
-        beta = self.beta if self.beta_scale == "paper" else self.beta / max(labelled.n_rows - 1.0, 1.0)
-        weights: dict[str, Any] = {"beta": beta, "row_sum_weight": self.row_sum_weight, "row_sum": self.row_sum}
-        steps = BlockSteps(labelled, X, basis, similarity, intercept=self.fit_intercept, **weights)
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "w_tol": self.w_tol}
+        steps = BlockSteps(
+            labelled, X, basis, similarity, intercept=self.fit_intercept, **self._weights(labelled.n_rows)
+        )
         with one_blas_thread():
-            solution = alternate(
-                steps,
-                basis[0],
-                alpha=self._alpha_of(basis[0].norm2),
-                joint=self.joint,
-                stop=progress.step,
-                **options,
-            )
-        coef, intercept = steps.coefficients(solution.low_rank, solution.state)
-        self.coef_, self.intercept_ = coef.T, intercept
+            solution = self._alternated(steps, progress)
+        coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
+        self.coef_ = coefficients.T
         self.coef_factors_: tuple[FloatArray, FloatArray] | None = None
-        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
-        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
-        confidence = steps.confidence(solution.state)
-        n_sampled = min(labelled.n_rows, max(1, _THRESHOLD_CELLS // rows.n_labels))
-        sampled = np.linspace(0, labelled.n_rows - 1, n_sampled).astype(np.intp)
-        linear: dict[str, Any] = {"coef": coef, "intercept": intercept}
-        parts = rows.engine.reduce(
-            linear_sample, X, labelled.Y, confidence, labelled.first_rows, rows=sampled, **linear
-        )
-        scores, candidates, values = zip(*parts, strict=True)
-        return LearnedBlocks(
-            confidence=confidence,
-            scores=rows.engine.map(linear_scores, X, keep=False, **linear),
-            sample=(np.concatenate(scores), sparse.csr_array(sparse.vstack(candidates)), np.concatenate(values)),
-            objective=solution.objective,
-            n_iter=solution.n_iter,
-        )
-
-    def _width_of_blocks(self, rows: LabelledRows, X: State, rng: np.random.Generator) -> float:
-        if not isinstance(self.bandwidth, str):
-            return float(self.bandwidth)
-        chosen = np.arange(rows.n_rows)
-        if rows.n_rows > EXACT_DISTANCE_ROWS:
-            chosen = np.sort(rng.choice(rows.n_rows, EXACT_DISTANCE_ROWS // 4, replace=False))
-        some = rows.take(X, chosen)
-        return self._width_of(mean_distance(some, np.ones(some.shape[0]), rng), rows.n_rows)
+        self._keep(solution, width, similarity)
+        return steps.learned(solution, _THRESHOLD_CELLS)
 
     def _solve(self, data: Prepared, start: tuple[LowRankFit, FloatArray] | None, progress: Progress) -> Learned:
-        total = data.weight.sum()
-        beta = self.beta if self.beta_scale == "paper" else self.beta / max(total - 1.0, 1.0)
-        alpha = self._alpha_of(data.basis.norm2)
-        solution = solve(
-            data,
-            alpha=alpha,
-            beta=beta,
-            row_sum_weight=self.row_sum_weight,
-            row_sum=self.row_sum,
+        low_rank, confidence = (None, None) if start is None else start
+        steps = StepsInMemory(data, confidence=confidence, **self._weights(data.weight.sum()))
+        solution = self._alternated(steps, progress, start=low_rank)
+        if data.factored is not None:
+            solution = refined(steps, solution, alpha=self._alpha_of(data.basis.norm2), w_tol=self.w_tol)
+        self.__dict__.pop("coef_", None)
+        self.coef_factors_ = None
+        if data.factored is not None:
+            left, right = low_rank_factors(steps.basis, solution.low_rank)
+            self.coef_factors_ = right.T, left.T
+            self.intercept_ = steps.mean_confidence(solution.state) - (steps.basis.mean @ left) @ right
+        else:
+            coefficients, self.intercept_ = steps.coefficients(solution.low_rank, solution.state)
+            self.coef_ = coefficients.T
+        self._keep(solution, data.width, data.similarity)
+        confidence = solution.state.confidence
+        if self.warm_start:
+            self._warm = (steps.data, (solution.low_rank, confidence), self.row_sum)
+        rows = _threshold_rows(*data.Y.shape)
+        scores = self._linear(data.X if rows is None else data.X[rows])
+        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
+
+    def _keep(self, solution: Solution, width: float, similarity: RowSimilarity) -> None:
+        self.rank_, self.optimality_gap_ = solution.low_rank.rank, solution.low_rank.gap
+        self.bandwidth_, self.kernel_approx_ = width, similarity.chosen
+
+    def _weights(self, n_rows: float) -> dict[str, Any]:
+        beta = self.beta if self.beta_scale == "paper" else self.beta / max(n_rows - 1.0, 1.0)
+        return {"beta": beta, "row_sum_weight": self.row_sum_weight, "row_sum": self.row_sum}
+
+    def _alternated(self, steps: Steps, progress: Progress, start: LowRankFit | None = None) -> Solution:
+        return alternate(
+            steps,
+            alpha=self._alpha_of(steps.basis.norm2),
             joint=self.joint,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -356,27 +348,6 @@ class PMLLFC(BasePML):
             stop=progress.step,
             start=start,
         )
-        if data.factored is not None:
-            data, solution = refined(data, solution, alpha=alpha, w_tol=self.w_tol)
-        self.__dict__.pop("coef_", None)
-        self.coef_factors_ = None
-        if data.factored is not None:
-            left, right = low_rank_factors(data.basis, solution.low_rank)
-            self.coef_factors_ = right.T, left.T
-            self.intercept_ = mean_confidence(data, solution.state) - (data.basis.mean @ left) @ right
-        else:
-            coefficients, self.intercept_ = coefficients_of(data, solution.low_rank, solution.state)
-            self.coef_ = coefficients.T
-        self.rank_ = solution.low_rank.rank
-        self.bandwidth_ = data.width
-        self.kernel_approx_ = data.similarity.chosen
-        self.optimality_gap_ = solution.low_rank.gap
-        confidence = solution.state.confidence
-        if self.warm_start:
-            self._warm = (data, (solution.low_rank, confidence), self.row_sum)
-        rows = _threshold_rows(*data.Y.shape)
-        scores = self._linear(data.X if rows is None else data.X[rows])
-        return Learned(confidence, scores, objective=solution.objective, n_iter=solution.n_iter, rows=rows)
 
     def _alpha_of(self, norm2: float) -> float:
         """Return alpha on the scale of the objective."""
@@ -418,7 +389,7 @@ class PMLLFC(BasePML):
                     basis = beside.submit(eigenbasis, X, weight, center=self.fit_intercept)
                 else:
                     basis = beside.submit(factored.first_basis, Y, weight, self._alpha_of(factored.norm2))
-                width = self._width(X, weight, rng)
+                width = self._width(lambda: mean_distance(X, weight, rng), float(weight.sum()))
                 similarity = row_similarity(
                     X, Y, weight, compare=self.similarity, width=width, approx=self.kernel_approx, rng=rng
                 )
@@ -432,12 +403,10 @@ class PMLLFC(BasePML):
         large = min(shape) > LARGEST_DIAGONALISED and shape[1] * n_labels > _DENSE_CELLS
         return _AUTO_RANK if large else None
 
-    def _width(self, X: Features, weight: FloatArray, rng: np.random.Generator) -> float:
+    def _width(self, mean_distance_of_rows: Callable[[], float], n_rows: float) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        return self._width_of(mean_distance(X, weight, rng), float(weight.sum()))
-
-    def _width_of(self, distance: float, n_rows: float) -> float:
+        distance = mean_distance_of_rows()
         if distance == 0.0:
             logger.info("All rows have the same features: they are all equally similar.")
             return 1.0

@@ -6,31 +6,33 @@ column space of W; within it the problem is small and is solved as always. What 
 a duality gap for the whole problem, from products with sparse matrices only.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods.pml_lfc.basis import Basis, scale_rows, squared_norm
+from pmlkit.methods.pml_lfc.basis import Basis, RowBasis, scale_rows, squared_norm
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank, relative_gap
-
-__all__ = ["FactoredProblem", "low_rank_factors"]
 
 _COLUMNS = 64  # solved at a time
 _POWER_STEPS, _RIDGE_STEPS, _ROUNDS = 2, 6, 2
 
 
-class FactoredProblem:
-    """The predictor's problem, with products by X and by sparse targets only.
+@dataclass(frozen=True, kw_only=True)
+class FactoredBasis(RowBasis):
+    """Fewer coordinates than X has.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    weight : array of shape (n_samples,)
-    center : bool
-    size : int
-        Largest number of directions.
+    `vectors` (n_features, size): their axes. `rotated` (n_samples, size): X, centred, along them.
     """
+
+    vectors: FloatArray
+    rotated: FloatArray
+
+
+class FactoredProblem:
+    """The predictor's problem, with products by X and by sparse targets only; `size`: largest number of directions."""
 
     def __init__(self, X: Features, weight: FloatArray, *, center: bool, size: int) -> None:
         self.X, self.weight, self.size = X, weight, size
@@ -38,7 +40,7 @@ class FactoredProblem:
         self.norm2 = squared_norm(X, weight, self.mean)
         self._single = X.astype(np.float32)  # Directions need no more: the problem is then solved within them.
 
-    def first_basis(self, Y: CSR, weight: FloatArray, alpha: float) -> Basis:
+    def first_basis(self, Y: CSR, weight: FloatArray, alpha: float) -> FactoredBasis:
         """Return a basis for confidences that are equal for all candidates of a row."""
         n_labels = Y.shape[1]
         sizes = np.diff(Y.indptr)
@@ -57,7 +59,7 @@ class FactoredProblem:
             basis = self.refreshed(basis, fit, P, alpha)
         return basis
 
-    def refreshed(self, basis: Basis, fit: LowRankFit, P: CSR, alpha: float) -> Basis:
+    def refreshed(self, basis: FactoredBasis, fit: LowRankFit, P: CSR, alpha: float) -> FactoredBasis:
         """Return a basis that holds a better solution: one ridge step for the features' factor, the old basis kept."""
         left, right = low_rank_factors(basis, fit)
         if not right.size:
@@ -66,12 +68,10 @@ class FactoredProblem:
         weighted = scale_rows(P, self.weight).astype(np.float32)
         start = self._correlate(weighted @ right.T.astype(np.float32))
         better = self._ridge(start, alpha / (2.0 * values), left)
-        assert basis.vectors is not None
         return self._basis(np.hstack([better, basis.vectors[:, ::-1]])[:, : max(self.size, better.shape[1])])
 
-    def gap(self, basis: Basis, fit: LowRankFit, P: CSR, norm2: float, alpha: float) -> float:
+    def gap(self, basis: FactoredBasis, fit: LowRankFit, P: CSR, norm2: float, alpha: float) -> float:
         """Return the relative duality gap for the whole problem, not only for the basis."""
-        assert basis.rotated is not None
         weighted = scale_rows(P, self.weight)
         left, right = _thin(fit.solution)
         inside = self.weight[:, None] * (basis.rotated @ left)
@@ -134,7 +134,7 @@ class FactoredProblem:
             norm2 = new
         return U
 
-    def _basis(self, directions: FloatArray) -> Basis:
+    def _basis(self, directions: FloatArray) -> FactoredBasis:
         """Return orthonormal coordinates of the space of some directions, in which X'X is diagonal."""
         Q, _ = linalg.qr(directions, mode="economic", check_finite=False)
         rotated = self._scores(Q)
@@ -142,7 +142,7 @@ class FactoredProblem:
         kept = eigenvalues > 1e-12 * max(float(eigenvalues[-1]), 0.0)
         eigenvalues, turn = eigenvalues[kept], turn[:, kept]
         vectors, rotated = Q @ turn, rotated @ turn
-        return Basis(
+        return FactoredBasis(
             gram=lambda M: eigenvalues[:, None] * M,
             largest=float(eigenvalues.max(initial=0.0)),
             norm2=self.norm2,

@@ -6,8 +6,6 @@ import numpy as np
 
 from pmlkit._typing import CSR, FloatArray, IntArray
 
-__all__ = ["MANY_LABELS", "LabelPairs"]
-
 MANY_LABELS = 4096
 """Largest number of labels with dense matrices of labels by labels."""
 
@@ -15,25 +13,9 @@ _PAIRS_AT_ONCE = 2**24
 
 
 class LabelPairs:
-    """The pairs of labels that meet.
+    """The pairs of labels that meet in a row of the candidates Y.
 
     Memory follows the sum of squared row sizes, 8 bytes a pair, and not the number of labels.
-
-    Parameters
-    ----------
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.pml_lfc.label_pairs import LabelPairs
-    >>> P = sparse.csr_array(np.array([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]]))
-    >>> pairs = LabelPairs(P)
-    >>> gram = pairs.gram(P.data, P.data)  # the cells of P'P that are not zero: those of 7 pairs
-    >>> len(gram), bool(np.isclose((gram**2).sum(), ((P.T @ P).toarray() ** 2).sum()))
-    (7, True)
     """
 
     def __init__(self, Y: CSR) -> None:

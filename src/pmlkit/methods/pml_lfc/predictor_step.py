@@ -2,11 +2,10 @@ r"""Least squares with a nuclear-norm penalty, with a certificate.
 
 .. math:: \min_W \; \|X W - P\|_F^2 + \alpha \|W\|_*
 
-The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` the quadratic part
-is diagonal, so that a step costs a scaling and a shrinkage of singular values, whatever the number of
-rows, and splitting the two parts (ADMM) needs few steps. Where neither side of X is small enough to
-diagonalise, accelerated proximal gradient steps are taken with products by X. Both stop by the same
-certificate, a duality gap.
+The nuclear norm does not change under rotation. In the eigenbasis of :math:`X^T X` the quadratic part is diagonal, so
+that a step costs a scaling and a shrinkage of singular values, whatever the number of rows, and splitting the two parts
+(ADMM) needs few steps. Where neither side of X is small enough to diagonalise, accelerated proximal gradient steps are
+taken with products by X. Both stop by the same certificate, a duality gap.
 """
 
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from pmlkit.methods.pml_lfc.basis import LARGEST_DIAGONALISED, Basis
 from pmlkit.numerics.prox import nuclear_prox
 from pmlkit.numerics.spectral import spectral_norm
 
-__all__ = ["LowRankFit", "fit_low_rank", "relative_gap"]
-
 _TINY = np.finfo(float).tiny
 
 
@@ -29,17 +26,8 @@ _TINY = np.finfo(float).tiny
 class LowRankFit:
     """A solution in the basis' coordinates.
 
-    Attributes
-    ----------
-    solution : array of shape (size, n_labels)
-    nuclear_norm, rank, objective : numbers
-    gap : float
-        Certificate: the objective is at most `gap` times itself above the optimum.
-    n_iter : int
-    trace : array
-        The objective after each step.
-    multiplier, penalty, subspace : array, float, array
-        State for a warm start of a similar problem (ADMM only).
+    `gap`: certificate: the objective is at most this share of itself above the optimum. `trace`: the objective after
+    each step. `multiplier`, `penalty`, `subspace`: for a warm start of a similar problem (ADMM only).
     """
 
     solution: FloatArray
@@ -67,56 +55,47 @@ def fit_low_rank(
 ) -> LowRankFit:
     r"""Minimise :math:`\|XW - P\|^2 + \alpha\|W\|_*` (equation 3 of the PML-LFC paper).
 
-    Parameters
-    ----------
-    basis : Basis
-    target : array of shape (size, n_labels)
-        ``basis.project(P)``.
-    target_norm2 : float
-        The (weighted) squared norm of P.
-    alpha : float
-        Positive.
-    start : LowRankFit, optional
-        The solution of a similar problem in the same basis.
-    tol : float, default=1e-6
-        Stop when the relative duality gap is below.
-    max_iter : int, default=5000
-    solver : {"auto", "admm", "accelerated"}, default="auto"
-        ADMM needs an eigenbasis, and then a fraction of the steps of the paper's accelerated
-        proximal gradient; "auto" takes it where there is one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from pmlkit.methods.pml_lfc.basis import eigenbasis
-    >>> from pmlkit.methods.pml_lfc.predictor_step import fit_low_rank
-    >>> P = sparse.csr_array(np.diag([3.0, 1.0]))
-    >>> basis = eigenbasis(np.eye(2))
-    >>> fit = fit_low_rank(basis, basis.project(P), 10.0, alpha=4.0)
-    >>> fit.rank, round(fit.objective, 3)
-    (1, 9.0)
+    - `target` (size, n_labels), `target_norm2`: X'P in the basis, and the (weighted) squared norm of P.
+    - `start`: the solution of a similar problem in the same basis.
+    - `tol`: stop when the relative duality gap is below.
+    - `solver`: ADMM needs an eigenbasis, and then a fraction of the steps of the paper's accelerated proximal gradient;
+      "auto" takes it where there is one.
     """
     if basis.largest == 0.0 or not target.any():
         return LowRankFit(np.zeros_like(target), 0.0, 0, target_norm2, 0.0, 0, np.array([target_norm2]))
+    problem = _Problem(basis, target, target_norm2, alpha)
     if solver == "accelerated" or basis.eigenvalues is None:
-        return _accelerated(basis, target, target_norm2, alpha, start, tol, max_iter)
-    return _admm(basis, basis.eigenvalues[:, None], target, target_norm2, alpha, start, tol, max_iter)
+        return _accelerated(problem, start, tol, max_iter)
+    return _admm(problem, basis.eigenvalues[:, None], start, tol, max_iter)
 
 
-def _accelerated(
-    basis: Basis,
-    target: FloatArray,
-    target_norm2: float,
-    alpha: float,
-    start: LowRankFit | None,
-    tol: float,
-    max_iter: int,
-) -> LowRankFit:
+@dataclass(frozen=True)
+class _Problem:
+    basis: Basis
+    target: FloatArray
+    target_norm2: float
+    alpha: float
+
+    def fit(self, M: FloatArray, gram_M: FloatArray) -> float:
+        """Return the squared error of a solution."""
+        return float(np.vdot(M, gram_M) - 2.0 * np.vdot(M, self.target)) + self.target_norm2
+
+    def gap(self, M: FloatArray, gram_M: FloatArray, fit: float, value: float) -> float:
+        """Return the duality gap of a solution as a share of the objective.
+
+        The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible for the dual
+        problem, so its dual value is a lower bound of the optimum.
+        """
+        largest, cross = spectral_norm(self.target - gram_M), float(np.vdot(M, self.target))
+        return relative_gap(largest, cross, self.target_norm2, self.alpha, fit, value)
+
+
+def _accelerated(problem: _Problem, start: LowRankFit | None, tol: float, max_iter: int) -> LowRankFit:
     """Accelerated proximal gradient (equations 4 to 8).
 
     With the momentum of Ji and Ye (2009), and a restart where the momentum points uphill.
     """
+    basis, target, alpha = problem.basis, problem.target, problem.alpha
     M = np.zeros_like(target) if start is None else start.solution
     step = 1.0 / (2.0 * basis.largest)
     shrink = _Shrinkage(None)
@@ -133,10 +112,10 @@ def _accelerated(
         Z = M + ((momentum - 1.0) / next_momentum) * change
         momentum = next_momentum
         gram_M = basis.gram(M)
-        fit = float(np.vdot(M, gram_M) - 2.0 * np.vdot(M, target)) + target_norm2
+        fit = problem.fit(M, gram_M)
         trace.append(fit + alpha * float(values.sum()))
         if len(trace) >= min(next_check, max_iter):
-            gap = _relative_gap(M, gram_M, target, target_norm2, alpha, fit, trace[-1])
+            gap = problem.gap(M, gram_M, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
             # A check costs about as much as a step: check at growing intervals.
@@ -145,19 +124,13 @@ def _accelerated(
 
 
 def _admm(
-    basis: Basis,
-    eigenvalues: FloatArray,
-    target: FloatArray,
-    target_norm2: float,
-    alpha: float,
-    start: LowRankFit | None,
-    tol: float,
-    max_iter: int,
+    problem: _Problem, eigenvalues: FloatArray, start: LowRankFit | None, tol: float, max_iter: int
 ) -> LowRankFit:
     """Split the quadratic part, diagonal here, from the nuclear norm.
 
     Over-relaxed, with a penalty that keeps primal and dual residuals of a size (Boyd et al. 2011).
     """
+    basis, target, alpha = problem.basis, problem.target, problem.alpha
     typical = max(float(np.median(eigenvalues)), 1e-4 * basis.largest)
     first_penalty = 2.0 * np.sqrt(basis.largest * typical)
     if start is None or start.multiplier is None:
@@ -181,10 +154,10 @@ def _admm(
         Z, values = shrink(U, alpha / penalty)
         U -= Z
         gram_Z = eigenvalues * Z
-        fit = float(np.vdot(Z, gram_Z) - 2.0 * np.vdot(Z, target)) + target_norm2
+        fit = problem.fit(Z, gram_Z)
         trace.append(fit + alpha * float(values.sum()))
         if len(trace) >= min(next_check, max_iter):
-            gap = _relative_gap(Z, gram_Z, target, target_norm2, alpha, fit, trace[-1])
+            gap = problem.gap(Z, gram_Z, fit, trace[-1])
             if gap <= tol or len(trace) >= max_iter:
                 break
             if gap >= last_gap:
@@ -201,18 +174,6 @@ def _admm(
         Z, float(values.sum()), len(values), trace[-1], gap, len(trace), np.asarray(trace),
         multiplier=U * penalty, penalty=penalty, subspace=shrink.subspace,
     )  # fmt: skip
-
-
-def _relative_gap(
-    M: FloatArray, gram_M: FloatArray, target: FloatArray, target_norm2: float, alpha: float, fit: float, value: float
-) -> float:
-    """Return the duality gap of M as a share of the objective.
-
-    The residual, scaled until its correlation with X has spectral norm alpha at most, is feasible
-    for the dual problem, so its dual value is a lower bound of the optimum.
-    """
-    largest = spectral_norm(target - gram_M)
-    return relative_gap(largest, float(np.vdot(M, target)), target_norm2, alpha, fit, value)
 
 
 def relative_gap(largest: float, cross: float, target_norm2: float, alpha: float, fit: float, value: float) -> float:

@@ -13,7 +13,7 @@ Confidences are the ``data`` of a CSR array with the candidates' pattern through
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -23,8 +23,6 @@ from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
 from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.numerics.kernels import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
-
-__all__ = ["Compare", "KernelApprox", "RowSimilarity", "mapped_labels", "row_similarity", "told"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,23 +43,15 @@ _KEPT_FEATURES = 2**28
 class RowSimilarity:
     """A similarity A between different rows, restricted to the candidates.
 
-    Attributes
-    ----------
-    times : callable
-        Confidences to ``sum over j != i of w_j A_ij P_jk``, both as arrays aligned with ``Y.data``.
-    sum_of_squares : float
-        The sum of ``w_i w_j A_ij ** 2`` over pairs of different rows (estimated from a sample of
-        rows where the feature map is used: a constant of the objective).
-    chosen : str
-        "exact" or "features", or "mixed" where rare labels are exact and frequent ones mapped.
-    reason : str
-        Why, in a sentence.
+    `times`: confidences to ``sum over j != i of w_j A_ij P_jk``, both at the candidates (for rows in blocks: in
+    blocks). `sum_of_squares`: of ``w_i w_j A_ij ** 2`` over pairs of different rows, a constant of the objective
+    (estimated from a sample of rows where the feature map is used). `chosen`: "exact" or "features", or "mixed" where
+    rare labels are exact and frequent ones mapped.
     """
 
-    times: Callable[[FloatArray], FloatArray]
+    times: Callable[[Any], Any]
     sum_of_squares: float
     chosen: str
-    reason: str
 
 
 def row_similarity(
@@ -76,36 +66,25 @@ def row_similarity(
 ) -> RowSimilarity:
     """Prepare products with the similarity between rows.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    Y : CSR array of shape (n_samples, n_labels)
-        Candidates; every row has one.
-    weight : array of shape (n_samples,)
-    compare : {"both", "features", "labels"}
-        A is the Gaussian kernel S of the features, the cosine C of the candidates, or their product.
-    width : float
-        Width of the Gaussian kernel.
-    approx : {"auto", "exact", "features"}
-        ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells.
-        Otherwise labels with at most four times `N_FEATURES` rows are exact and the others use
-        the feature map.
-    rng : Generator
-        Draws the landmarks of the feature map.
+    - `Y`: candidates; every row has one.
+    - `compare`: A is the Gaussian kernel S of the features, the cosine C of the candidates, or their product.
+    - `approx`: ``"auto"`` is exact where all labels together need at most `EXACT_CELLS` kernel cells. Otherwise labels
+      with at most four times `N_FEATURES` rows are exact and the others use the feature map, whose landmarks `rng`
+      draws.
     """
     if compare == "labels":
         return _by_labels(Y, weight)
     sizes = np.bincount(Y.indices, minlength=Y.shape[1])
     mapped = mapped_labels(sizes, approx)
-    chosen, reason = told(sizes, mapped, approx)
+    chosen = chosen_way(sizes, mapped, approx)
     exact_times, squares = _exact(X, Y, weight, compare, width, ~mapped & (sizes > 0))
     if not mapped.any():
         if compare == "features":
             squares = _all_squares(X, weight, width)
-        return RowSimilarity(exact_times, squares, chosen, reason)
+        return RowSimilarity(exact_times, squares, chosen)
     mapped_times = _mapped(X, Y, weight, compare, width, mapped, rng)
     squares = _sampled_squares(X, Y, weight, compare, width, rng)
-    return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen, reason)
+    return RowSimilarity(lambda p: exact_times(p) + mapped_times(p), squares, chosen)
 
 
 def mapped_labels(sizes: IntArray, approx: KernelApprox) -> BoolArray:
@@ -116,8 +95,8 @@ def mapped_labels(sizes: IntArray, approx: KernelApprox) -> BoolArray:
     return np.zeros(len(sizes), dtype=bool)
 
 
-def told(sizes: IntArray, mapped: BoolArray, approx: KernelApprox) -> tuple[str, str]:
-    """Return what was chosen, and why in a sentence."""
+def chosen_way(sizes: IntArray, mapped: BoolArray, approx: KernelApprox) -> str:
+    """Return how products are computed, and log it with the reason."""
     cells = int((sizes.astype(np.int64) ** 2).sum())
     reason = f"exact products need {cells:,} kernel cells; up to {EXACT_CELLS:,} are computed exactly."
     if approx != "auto":
@@ -125,7 +104,7 @@ def told(sizes: IntArray, mapped: BoolArray, approx: KernelApprox) -> tuple[str,
     n_mapped = int(mapped.sum())
     chosen = "exact" if not n_mapped else "features" if n_mapped == (sizes > 0).sum() else "mixed"
     logger.info("Row similarity: %s (%d of %d labels mapped): %s", chosen, n_mapped, len(sizes), reason)
-    return chosen, reason
+    return chosen
 
 
 def rows_by_label(Y: CSR) -> tuple[IntArray, IntArray, IntArray]:
@@ -157,7 +136,7 @@ def _by_labels(Y: CSR, weight: FloatArray) -> RowSimilarity:
 
     gram = unit.T @ sparse.csr_array((cell_weight * unit.data, Y.indices, Y.indptr), shape=Y.shape)
     squares = float((gram.data**2).sum()) - float((weight**2).sum())
-    return RowSimilarity(times, squares, "exact", "the similarity of labels is a product of thin matrices.")
+    return RowSimilarity(times, squares, "exact")
 
 
 def _exact(
@@ -216,13 +195,7 @@ def _exact(
 
 
 def _mapped(
-    X: Features,
-    Y: CSR,
-    weight: FloatArray,
-    compare: Compare,
-    width: float,
-    labels: BoolArray,
-    rng: np.random.Generator,
+    X: Features, Y: CSR, weight: FloatArray, compare: Compare, width: float, labels: BoolArray, rng: np.random.Generator
 ) -> Callable[[FloatArray], FloatArray]:
     r"""S ≈ ΦΦ': linear in the number of rows.
 

@@ -2,36 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from pmlkit._typing import CSR, Features, FloatArray
-from pmlkit.methods.pml_lfc.basis import Basis
+from pmlkit.methods.pml_lfc.basis import RowBasis
 from pmlkit.methods.pml_lfc.confidence_step import (
     ConfidenceProblem,
     ConfidenceState,
     Fitted,
-    multiplicative_step,
-    projected_step,
+    Steps,
+    multiplied,
+    projected,
 )
-from pmlkit.methods.pml_lfc.factored import FactoredProblem
+from pmlkit.methods.pml_lfc.factored import FactoredBasis, FactoredProblem
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit, fit_low_rank
 from pmlkit.methods.pml_lfc.similarity import RowSimilarity
 from pmlkit.numerics.products import cells_of_product, cells_of_thin_product
-
-__all__ = [
-    "Prepared",
-    "Solution",
-    "Steps",
-    "alternate",
-    "coefficients_of",
-    "mean_confidence",
-    "refined",
-    "solve",
-    "target_norm2",
-]
 
 _REFINEMENTS = 2
 
@@ -40,26 +28,14 @@ _REFINEMENTS = 2
 class Prepared:
     """Data and everything computed from them that does not depend on alpha, beta and lambda.
 
-    Attributes
-    ----------
-    X, Y : features and candidates
-    weight : array of shape (n_samples,)
-    basis : Basis
-    intercept : bool
-        Whether labels have a constant; the basis is then that of the centred features.
-    similarity : RowSimilarity
-    width : float
-        Of the kernel.
-    key : str, optional
-        Hash of the data and parameters it was computed from.
-    factored : FactoredProblem, optional
-        Where the predictor is sought in factored form: the basis is then of its making.
+    `basis`: of the centred features where labels have an intercept. `width`: of the kernel. `key`: hash of the data and
+    parameters it was computed from. `factored`: where the predictor is sought in factored form, which makes the basis.
     """
 
     X: Features
     Y: CSR
     weight: FloatArray
-    basis: Basis
+    basis: RowBasis
     intercept: bool
     similarity: RowSimilarity
     width: float
@@ -77,89 +53,77 @@ class Solution:
     n_iter: int
 
 
-def solve(
-    data: Prepared,
-    *,
-    alpha: float,
-    beta: float,
-    row_sum_weight: float,
-    row_sum: str,
-    joint: bool,
-    max_iter: int,
-    tol: float,
-    w_tol: float,
-    stop: Callable[[], bool],
-    start: tuple[LowRankFit, FloatArray] | None = None,
-) -> Solution:
-    """Alternate predictor and confidences; the objective never increases.
+class StepsInMemory(Steps):
+    """The steps for rows in memory; `confidence`: those to start from, otherwise equal ones."""
 
-    Parameters
-    ----------
-    data : Prepared
-    alpha, beta, row_sum_weight, row_sum, joint, max_iter, tol, w_tol
-        See :class:`pmlkit.PMLLFC`; alpha and beta on the scale of the objective.
-    stop : callable
-        Called after every iteration; True ends the iterations.
-    start : tuple, optional
-        A solution and confidences of an earlier problem on the same data.
-    """
-    problem = ConfidenceProblem(
-        data.Y, data.weight, data.similarity, beta, row_sum_weight if row_sum == "penalty" else 0.0
-    )
-    steps = _InMemory(data, problem, row_sum, None if start is None else start[1])
-    options: dict[str, Any] = {"alpha": alpha, "joint": joint, "max_iter": max_iter, "tol": tol, "w_tol": w_tol}
-    return alternate(steps, data.basis, start=None if start is None else start[0], stop=stop, **options)
+    def __init__(
+        self, data: Prepared, *, row_sum: str, beta: float, row_sum_weight: float, confidence: FloatArray | None = None
+    ) -> None:
+        super().__init__(row_sum)
+        penalty = row_sum_weight if row_sum == "penalty" else 0.0
+        self.data, self._start = data, confidence
+        self.problem = ConfidenceProblem(data.Y, data.weight, data.similarity, beta, penalty)
 
-
-class Steps(Protocol):
-    """The steps of the alternation, for rows in memory and in blocks; states and fitted values are their own."""
-
-    def start(self) -> Any:
-        """Return the state of the first confidences."""
-
-    def improve(self, state: Any, fitted: Any) -> Any:
-        """Return the state after a step of the confidences."""
-
-    def value(self, state: Any, fitted: Any) -> float:
-        """Return the objective without the nuclear norm."""
-
-    def target(self, state: Any) -> tuple[FloatArray, float]:
-        """Return the confidences, projected on the basis, and the squared norm of what the linear part fits."""
-
-    def fitted(self, low_rank: LowRankFit, state: Any) -> Any:
-        """Return the predictions for the training rows."""
-
-
-class _InMemory:
-    """The steps for rows in memory."""
-
-    def __init__(self, data: Prepared, problem: ConfidenceProblem, row_sum: str, confidence: FloatArray | None) -> None:
-        self.data, self.problem, self.row_sum, self.confidence = data, problem, row_sum, confidence
-        self.step = 1.0
+    @property
+    def basis(self) -> RowBasis:
+        """Coordinates of the predictor."""
+        return self.data.basis
 
     def start(self) -> ConfidenceState:
-        return self.problem.state(self.problem.uniform() if self.confidence is None else self.confidence)
+        """Return the state of the first confidences."""
+        return self._state(self.problem.uniform() if self._start is None else self._start)
 
-    def improve(self, state: ConfidenceState, fitted: Fitted | None) -> ConfidenceState:
-        if self.row_sum == "penalty":
-            return multiplicative_step(self.problem, state, fitted)
-        state, self.step = projected_step(self.problem, state, fitted, 2.0 * self.step)
-        return state
+    def _state(self, confidence: FloatArray) -> ConfidenceState:
+        return self.problem.state(confidence)
 
     def value(self, state: ConfidenceState, fitted: Fitted | None) -> float:
+        """Return the objective without the nuclear norm."""
         return self.problem.value(state, fitted)
 
+    def _gradient(self, state: ConfidenceState, fitted: Fitted | None) -> tuple[FloatArray, FloatArray]:
+        return self.problem.gradient_parts(state, fitted)
+
+    def _multiplied(self, state: ConfidenceState, gradient: Any, power: float) -> FloatArray:
+        return multiplied(state, gradient, power=power)
+
+    def _projected(self, state: ConfidenceState, gradient: Any, step: float) -> FloatArray:
+        return projected(self.data.Y, state, gradient, step=step)
+
+    def _change(self, state: ConfidenceState, gradient: Any, moved: FloatArray) -> tuple[int, float, float]:
+        change, weight = moved - state.confidence, self.problem.cell_weight
+        along = float(weight @ ((gradient[1] - gradient[0]) * change))
+        return int(np.count_nonzero(change)), along, float(weight @ change**2)
+
+    def mean_confidence(self, state: ConfidenceState) -> FloatArray:
+        """Return the mean confidence per label if there is an intercept, else zeros."""
+        n_labels = self.data.Y.shape[1]
+        if not self.data.intercept:
+            return np.zeros(n_labels)
+        weights = self.problem.cell_weight * state.confidence
+        total = np.bincount(self.data.Y.indices, weights=weights, minlength=n_labels)
+        return np.asarray(total / self.data.weight.sum())
+
     def target(self, state: ConfidenceState) -> tuple[FloatArray, float]:
-        projected = self.data.basis.project(self.problem.matrix(state.confidence))
-        return projected, target_norm2(self.data, state)
+        """Return the confidences, projected on the basis, and the squared norm of what the linear part fits."""
+        weight, mean = self.data.weight, self.mean_confidence(state)
+        norm2 = float(weight @ state.row_norm2 - weight.sum() * (mean @ mean))
+        return self.basis.project(self.problem.matrix(state.confidence)), norm2
 
     def fitted(self, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
-        return _fitted(self.data, low_rank, state)
+        """Return the predictions for the training rows."""
+        data, mean = self.data, self.mean_confidence(state)
+        # Centred features: the linear part and the mean are orthogonal.
+        norm2 = float(np.vdot(low_rank.solution, self.basis.gram(low_rank.solution)))
+        norm2 += float(data.weight.sum() * (mean @ mean))
+        if isinstance(self.basis, FactoredBasis):
+            cells = cells_of_thin_product(self.basis.rotated, low_rank.solution, data.Y)
+            return Fitted(cells + mean[data.Y.indices], norm2)
+        coefficients, intercept = self.coefficients(low_rank, state)
+        return Fitted(cells_of_product(data.X, coefficients, data.Y) + intercept[data.Y.indices], norm2)
 
 
 def alternate(
     steps: Steps,
-    basis: Basis,
     *,
     alpha: float,
     joint: bool,
@@ -169,11 +133,15 @@ def alternate(
     stop: Callable[[], bool],
     start: LowRankFit | None = None,
 ) -> Solution:
-    """Alternate the steps; see `solve`."""
+    """Alternate predictor and confidences; the objective never increases.
+
+    See :class:`pmlkit.PMLLFC`; alpha is on the scale of the objective. `stop`: called after every iteration; True ends
+    them. `start`: the predictor of an earlier problem on the same data.
+    """
     state = steps.start()
 
     def predictor(state: Any, start: LowRankFit | None, tol: float) -> LowRankFit:
-        return fit_low_rank(basis, *steps.target(state), alpha, start=start, tol=tol)
+        return fit_low_rank(steps.basis, *steps.target(state), alpha, start=start, tol=tol)
 
     if not joint:
         return _solve_apart(steps, state, predictor, max_iter, tol, w_tol, stop)
@@ -196,24 +164,26 @@ def alternate(
     return Solution(low_rank, state, np.asarray(trace), n_iter)
 
 
-def refined(data: Prepared, solution: Solution, *, alpha: float, w_tol: float) -> tuple[Prepared, Solution]:
+def refined(steps: StepsInMemory, solution: Solution, *, alpha: float, w_tol: float) -> Solution:
     """Improve a factored predictor's basis for the final confidences, and certify it for the whole problem."""
-    problem = data.factored
+    problem, basis = steps.data.factored, steps.basis
     assert problem is not None
-    P = sparse.csr_array((solution.state.confidence, data.Y.indices, data.Y.indptr), shape=data.Y.shape)
-    norm2 = target_norm2(data, solution.state)
+    assert isinstance(basis, FactoredBasis)
+    P = steps.problem.matrix(solution.state.confidence)
+    norm2 = steps.target(solution.state)[1]
     for _ in range(_REFINEMENTS):
-        basis = problem.refreshed(data.basis, solution.low_rank, P, alpha)
-        low_rank = fit_low_rank(basis, basis.project(P), norm2, alpha, tol=w_tol)
+        better = problem.refreshed(basis, solution.low_rank, P, alpha)
+        low_rank = fit_low_rank(better, better.project(P), norm2, alpha, tol=w_tol)
         gain = solution.low_rank.objective - low_rank.objective
         if gain <= 0.0:
             break
         objective = np.append(solution.objective, solution.objective[-1] - gain)
-        data, solution = replace(data, basis=basis), replace(solution, low_rank=low_rank, objective=objective)
+        basis, solution = better, replace(solution, low_rank=low_rank, objective=objective)
         if gain <= 1e-4 * low_rank.objective:
             break
-    gap = problem.gap(data.basis, solution.low_rank, P, norm2, alpha)
-    return data, replace(solution, low_rank=replace(solution.low_rank, gap=gap))
+    steps.data = replace(steps.data, basis=basis)
+    gap = problem.gap(basis, solution.low_rank, P, norm2, alpha)
+    return replace(solution, low_rank=replace(solution.low_rank, gap=gap))
 
 
 def _solve_apart(
@@ -238,36 +208,3 @@ def _solve_apart(
 def _rough(w_tol: float, change: float) -> float:
     """Return the tolerance before the last step: while the confidences still change, a rough predictor is enough."""
     return min(1e-2, w_tol * max(100.0, 10_000.0 * change))
-
-
-def mean_confidence(data: Prepared, state: ConfidenceState) -> FloatArray:
-    """Return the mean confidence per label if there is an intercept, else zeros."""
-    if not data.intercept:
-        return np.zeros(data.Y.shape[1])
-    cell_weight = np.repeat(data.weight, np.diff(data.Y.indptr))
-    total = np.bincount(data.Y.indices, weights=cell_weight * state.confidence, minlength=data.Y.shape[1])
-    return np.asarray(total / data.weight.sum())
-
-
-def target_norm2(data: Prepared, state: ConfidenceState) -> float:
-    """Return the squared norm of what the linear part has to fit."""
-    mean = mean_confidence(data, state)
-    return float(data.weight @ state.row_norm2 - data.weight.sum() * (mean @ mean))
-
-
-def _fitted(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> Fitted:
-    mean = mean_confidence(data, state)
-    # Centred features: the linear part and the mean are orthogonal.
-    norm2 = float(np.vdot(low_rank.solution, data.basis.gram(low_rank.solution)))
-    norm2 += float(data.weight.sum() * (mean @ mean))
-    if data.basis.rotated is not None:
-        cells = cells_of_thin_product(data.basis.rotated, low_rank.solution, data.Y)
-        return Fitted(cells + mean[data.Y.indices], norm2)
-    coefficients, intercept = coefficients_of(data, low_rank, state)
-    return Fitted(cells_of_product(data.X, coefficients, data.Y) + intercept[data.Y.indices], norm2)
-
-
-def coefficients_of(data: Prepared, low_rank: LowRankFit, state: ConfidenceState) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients and intercepts in the features' coordinates."""
-    coefficients = data.basis.coefficients(low_rank.solution)
-    return coefficients, mean_confidence(data, state) - data.basis.mean @ coefficients

@@ -4,22 +4,20 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.exceptions import PMLWarning
-from pmlkit.methods.base import BasePML, Learned
+from pmlkit.methods.base import Learned
+from pmlkit.methods.linear import LinearMethod
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.ranking.solver import RankingSolution, solve_ranking_svm
-from pmlkit.numerics.scaling import Normalize, column_scale, scaled
+from pmlkit.numerics.products import cells_at
 from pmlkit.numerics.spectral import CenteredRows, centered_rows
-
-__all__ = ["Alternation", "ConfidenceProblem", "ConfidenceRanker", "LinearRanker", "alternate", "candidate_indicator"]
 
 _ROUGH_GAP = 0.01  # relative duality gap of a model whose confidences still change
 _SETTLED = 1e-3  # change of a confidence that is not worth another model
@@ -38,32 +36,18 @@ def candidate_indicator(Y: CSR) -> BoolArray:
     return is_candidate
 
 
-class LinearRanker(BasePML):
+class LinearRanker(LinearMethod):
     """Base of methods that rank labels by linear scores with an intercept."""
 
-    normalize: Normalize
     tol: float
-    max_iter: int
 
     _natural_cut: ClassVar[float] = 0.0
     _one_label_as_two: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePML._parameter_constraints,
-        "normalize": [StrOptions({"unit", "standard"}), None],
+        **LinearMethod._parameter_constraints,
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def _n_tasks(self, Y: CSR) -> int:
-        return int(self.max_iter)
-
-    def _scaled_training_rows(self, X: Features) -> Any:
-        self._scale = column_scale(X) if self.normalize == "standard" else None
-        return self._scaled(X)
-
-    def _scaled(self, X: Features) -> Any:
-        return scaled(X, self.normalize, self._scale).astype(np.float64, copy=False)
 
     def _keep_solution(self, features: CenteredRows, solution: RankingSolution, max_steps: int) -> FloatArray:
         """Keep intercepts and duality gap; return the coefficients, of shape (n_features, n_labels)."""
@@ -175,9 +159,5 @@ class ConfidenceRanker(LinearRanker):
             on_iteration=lambda: progress.step("confidences"),
         )
         self.coef_ = np.ascontiguousarray(self._keep_solution(features, found.solution, _MAX_STEPS).T)
-        row = row_of_cells(Y)
         scores = np.asarray(X @ self.coef_.T + self.intercept_)
-        return Learned(found.confidence[row, Y.indices], scores, objective=found.objective, n_iter=found.n_iter)
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(self._scaled(X) @ self.coef_.T + self.intercept_)
+        return Learned(cells_at(found.confidence, Y), scores, objective=found.objective, n_iter=found.n_iter)

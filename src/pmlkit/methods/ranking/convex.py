@@ -23,8 +23,6 @@ from pmlkit._typing import BoolArray, Features, FloatArray, IntArray
 from pmlkit.methods.ranking.hinge import candidate_cost
 from pmlkit.numerics.prox import project_rows_to_simplex
 
-__all__ = ["FeaturePrototypes", "LabelCorrelation", "project_confidences", "solve_row_programs"]
-
 
 @dataclass(frozen=True)
 class _CandidateRanking(ABC):
@@ -170,8 +168,6 @@ def project_confidences(values: FloatArray, indptr: IntArray) -> FloatArray:
     `values` (n_cells,): the cells of all rows, one row after the other. `indptr` (n_samples + 1,): where each row
     begins. Every row has at least one cell.
 
-    Notes
-    -----
     Cutting the cells to [0, 1] is the projection where the sum then reaches one. Where it does not,
     the constraint on the sum holds with equality, and on the simplex no cell can exceed one.
     """
@@ -208,8 +204,6 @@ def solve_row_programs(
     - `start` (n_samples, size): feasible points to start from; the answer is never worse.
     - `tol`: a row is solved when its projected gradient is this small, relative to `linear`.
 
-    Notes
-    -----
     Accelerated projected gradient (Nesterov), all unsolved rows at once, each with its own step length
     and its own restart of the momentum where that points uphill (O'Donoghue and Candes 2015). A Laplacian does not
     curve along equal confidences, where gradient steps would be slow: the best multiple of the start comes first. Where

@@ -13,11 +13,10 @@ higher than a positive k pushes it up by weight_k and is pushed down by as much.
 either apart, and then all forces on them are known, or *tied* at one height, which is the mean of the heights
 that the group would have without its inner forces. It remains to find the ties.
 
-A group of labels is split by a cut into those that end above and below the group's mean height. The best cut is
-a minimum over the number m of others above, because these are the m highest others, and positive k is above
-exactly when lifting it to the mean costs no more than the m pushes it would receive otherwise. A group that no
-cut improves is tied. (This is the decomposition of Groenevelt (1991) for the sum of a separable and a submodular
-function.)
+A group of labels is split by a cut into those that end above and below the group's mean height. The best cut is a
+minimum over the number m of others above, because these are the m highest others, and positive k is above exactly when
+lifting it to the mean costs no more than the m pushes it would receive otherwise. A group that no cut improves is tied.
+(This is the decomposition of Groenevelt (1991) for the sum of a separable and a submodular function.)
 """
 
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
-
-__all__ = ["RankingProx", "candidate_cost", "pair_weight", "prox_ranking_hinge"]
 
 _BLOCK_CELLS = 2**16  # cells worked on at a time: temporaries stay in the cache, running sums precise
 _ROUNDING = 1e-11  # relative gain below which a cut is rounding noise
@@ -37,11 +34,8 @@ def candidate_cost(scores: FloatArray, is_candidate: BoolArray) -> FloatArray:
 
     Returns `cost` (n_samples, n_labels): zero off the candidates. The loss is ``(weight * cost).sum()``.
 
-    Notes
-    -----
-    With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those
-    above it, so that one sort and two running sums per row give all the costs: O(q log q) instead of
-    O(q^2) per row.
+    With the margin moved to the candidates (f_k - 1), the labels that cost candidate k are those above it, so that one
+    sort and two running sums per row give all the costs: O(q log q) instead of O(q^2) per row.
     """
     cost = np.zeros(scores.shape)
     n_samples, n_labels = scores.shape
@@ -119,8 +113,6 @@ def prox_ranking_hinge(scores: FloatArray, is_candidate: BoolArray, weight: Floa
 
     `weight` (n_samples, n_labels): of each candidate's pairs, at least 0, and 0 off the candidates.
 
-    Notes
-    -----
     Cost: one sort per row, and running sums for each of the few rounds of cuts (about log q).
     """
     n_samples, n_labels = scores.shape

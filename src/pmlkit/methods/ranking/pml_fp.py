@@ -13,8 +13,6 @@ from pmlkit.methods.ranking.convex import FeaturePrototypes
 from pmlkit.methods.ranking.printed import PrintedProblem
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["PMLFP", "prototype_distances"]
-
 
 def prototype_distances(X: Features, is_candidate: BoolArray) -> FloatArray:
     """Return the distance of every row to every label's prototype, the mean of the rows that carry the candidate."""

@@ -12,8 +12,6 @@ from pmlkit.methods.ranking.convex import LabelCorrelation
 from pmlkit.methods.ranking.printed import PrintedProblem
 from pmlkit.numerics.scaling import Normalize
 
-__all__ = ["PMLLC", "candidate_similarity", "co_occurrence"]
-
 
 def co_occurrence(is_candidate: BoolArray) -> FloatArray:
     """Return the share of rows in which both labels are candidates."""

@@ -31,8 +31,6 @@ import numpy as np
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["PrintedProblem", "best_confidences", "best_correlated_confidences"]
-
 _MAX_ENUMERATED = 10  # candidates of a row up to which all their subsets are tried
 _BLOCK_SETS = 2**22  # values of subsets held at a time
 _MAX_ROUNDS = 50
@@ -120,8 +118,6 @@ def best_correlated_confidences(
     `gain`, `is_candidate`, `pair_weight`: see :func:`best_confidences`. `correlation` (n_labels, n_labels): positive
     semidefinite. `start` (n_samples, n_labels): feasible confidences; the answer is never worse.
 
-    Notes
-    -----
     Rows with at most ten candidates are solved exactly, by trying all sets of candidates. For others the concave
     term is replaced by its tangent, which leaves the program of :func:`best_confidences`, until nothing changes
     (the convex-concave procedure), from `start`, from all candidates and from the best set without correlation.

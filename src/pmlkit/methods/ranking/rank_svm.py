@@ -18,13 +18,10 @@ from pmlkit.methods.ranking.alternation import LinearRanker, candidate_indicator
 from pmlkit.methods.ranking.hinge import pair_weight
 from pmlkit.methods.ranking.solver import solve_ranking_svm
 from pmlkit.methods.thresholds import fit_threshold
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.scaling import Normalize
 from pmlkit.numerics.spectral import centered_rows
-
-__all__ = ["KernelMap", "RankSVM", "kernel_map"]
-
 
 _NULL = 1e-10  # share of the kernel's diagonal below which a landmark adds nothing but rounding
 
@@ -53,8 +50,6 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     `max_landmarks`: with no more rows than that, all rows are landmarks and the kernel between them is exact. With
     more, about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
 
-    Notes
-    -----
     The kernel of the landmarks is factorised with pivoting; landmarks that are combinations of
     earlier ones (twins, to begin with) are dropped.
     """
@@ -88,9 +83,11 @@ class RankSVM(LinearRanker):
 
     .. math::
 
-        \tfrac12 \sum_k \|w_k\|^2 + C \sum_i \frac{1}{|S_i|\,|\bar S_i|}
-            \sum_{k \in S_i,\, l \notin S_i} \max\bigl(0,\; 1 - f_k(x_i) + f_l(x_i)\bigr),
-        \qquad f_k(x) = w_k^\top x + b_k ,
+        \begin{split}
+        & \tfrac12 \sum_k \|w_k\|^2 + C \sum_i \frac{1}{|S_i|\,|\bar S_i|}
+            \sum_{k \in S_i,\, l \notin S_i} \max\bigl(0,\; 1 - f_k(x_i) + f_l(x_i)\bigr), \\
+        & f_k(x) = w_k^\top x + b_k ,
+        \end{split}
 
     over the candidates :math:`S_i` of each row and its other labels :math:`\bar S_i`, to a certified duality gap.
 
@@ -101,16 +98,17 @@ class RankSVM(LinearRanker):
     kernel : {"linear", "rbf"}, default="linear"
         With ``"rbf"``, :math:`\exp(-\gamma \|x - z\|^2)` takes the place of the inner product.
     gamma : {"scale", "auto"} or float, default="scale"
-        The kernel's :math:`\gamma`, with scikit-learn's meaning of the words.
+        The :math:`\gamma` of the RBF kernel; ``"scale"`` and ``"auto"`` as in :class:`sklearn.svm.SVC`.
     max_landmarks : int, default=2000
-        Of the kernel expansion. Up to so many training rows, all of them take part, and the solution
-        is exact; beyond, about so many are chosen and the kernel is approximated (Nystroem).
+        Largest number of training rows in the expansion of the RBF kernel. Up to so many training rows, all of them
+        take part, and the solution is exact; beyond, about so many are chosen and the kernel is approximated
+        (Nystroem).
     normalize : {"unit", "standard"} or None, default=None
         Scale rows to unit length, or divide columns by their standard deviation, or neither.
     tol : float, default=1e-4
         Relative duality gap to reach.
     max_iter : int, default=500
-        Iterations of the solver at the most; a warning tells when they do not suffice.
+        Maximum number of iterations of the solver; a warning tells when they do not suffice.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="size"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. The
         published method uses the size predictor.
@@ -213,7 +211,7 @@ class RankSVM(LinearRanker):
         return Learned(_margin_confidence(scores, Y), scores, objective=solution.objective, n_iter=n_iter)
 
     def _scores(self, X: Features) -> FloatArray:
-        X = self._scaled(X)
-        if self.kernel == "rbf":
-            return np.asarray(rbf_kernel(X, self.landmarks_, gamma=self.gamma_) @ self.dual_coef_ + self.intercept_)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        if self.kernel == "linear":
+            return super()._scores(X)
+        kernel = rbf_kernel(self._scaled(X), self.landmarks_, gamma=self.gamma_)
+        return np.asarray(kernel @ self.dual_coef_ + self.intercept_)

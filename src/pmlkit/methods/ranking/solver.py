@@ -23,8 +23,6 @@ from pmlkit._typing import BoolArray, FloatArray
 from pmlkit.methods.ranking.hinge import RankingProx, candidate_cost, prox_ranking_hinge
 from pmlkit.numerics.spectral import CenteredRows
 
-__all__ = ["RankingSolution", "solve_ranking_svm"]
-
 _FIRST_STIFFNESS = 0.1  # of the envelope, in units of a row's total weight
 _MAX_CG = 300
 _CG_REDUCTION = 0.3
@@ -114,14 +112,11 @@ def solve_ranking_svm(
     - `max_iter`: Newton steps and multiplier updates at the most.
     - `start`: of a problem with other weights. The result is never worse than its model.
 
-    Notes
-    -----
-    The gap is the sum of three parts, all zero at a solution: half the squared
-    difference of W and its dual counterpart, the Fenchel gap of the loss, and the
-    amount by which the forces on a label do not cancel, times the largest intercept (at least 1): the
-    certificate holds for all intercepts that differ from the returned ones by no more than that. The
-    first and last are what Newton steps reduce, the second is what a multiplier update reduces; each
-    iteration does what the larger part asks for.
+    The gap is the sum of three parts, all zero at a solution: half the squared difference of W and its dual
+    counterpart, the Fenchel gap of the loss, and the amount by which the forces on a label do not cancel, times the
+    largest intercept (at least 1): the certificate holds for all intercepts that differ from the returned ones by no
+    more than that. The first and last are what Newton steps reduce, the second is what a multiplier update reduces;
+    each iteration does what the larger part asks for.
     """
     problem = _Problem(features, is_candidate, weight)
     n_labels = is_candidate.shape[1]
@@ -181,12 +176,7 @@ def _adapted(caution: float, step: float) -> float:
 
 
 def _newton_direction(
-    problem: _Problem,
-    envelope: _Envelope,
-    slope: FloatArray,
-    imbalance: FloatArray,
-    stiffness: float,
-    caution: float,
+    problem: _Problem, envelope: _Envelope, slope: FloatArray, imbalance: FloatArray, stiffness: float, caution: float
 ) -> _Model:
     """Solve the Newton system roughly, by conjugate gradients.
 

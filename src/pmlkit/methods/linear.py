@@ -1,9 +1,8 @@
-r"""Ridge regression of all labels on scaled features, with scaling and penalty chosen by cross-validation.
+r"""Linear methods on scaled features: what they share, and the ridge regression that some of them start from.
 
-Shared by the linear methods that start from, or consist of, such a regression (`upml`, `nlr`, `schirn`). The choice
-uses the leave-one-out error on the candidates, which one singular value decomposition per scaling gives for all
-penalties; nothing but training rows is seen. (Generalised cross-validation would be cheaper, but with fewer rows than
-features it prefers next to no penalty.)
+That regression is of all labels at once, with scaling and penalty chosen by the leave-one-out error on the candidates,
+which one singular value decomposition per scaling gives for all penalties; nothing but training rows is seen.
+(Generalised cross-validation would be cheaper, but with fewer rows than features it prefers next to no penalty.)
 """
 
 from dataclasses import dataclass
@@ -16,11 +15,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.base import BasePML
-from pmlkit.numerics.folds import content_folds
+from pmlkit.numerics.content import content_folds
 from pmlkit.numerics.scaling import Normalize, column_scale, scaled
 from pmlkit.numerics.spectral import ShiftedRows, ThinSVD
-
-__all__ = ["RidgeFit", "RidgeStarted", "fit_ridge"]
 
 _PENALTY_SHARES = 10.0 ** np.arange(-4.0, 1.5, 0.5)  # of the largest squared singular value
 _CHOICE_ROWS = 5000  # rows whose leave-one-out errors decide
@@ -127,20 +124,44 @@ def _left_out_errors(
     return errors
 
 
-class RidgeStarted(BasePML):
-    """Base of linear methods that take scaling and penalty from a ridge regression on the candidates."""
+class LinearMethod(BasePML):
+    """Base of methods that score labels by a linear function of scaled features."""
 
-    normalize: Normalize | Literal["auto"]
+    normalize: Any
     max_iter: int
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePML._parameter_constraints,
-        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
+        "normalize": [StrOptions({"unit", "standard"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def _n_tasks(self, Y: CSR) -> int:
         return int(self.max_iter)
+
+    def _scaled_training_rows(self, X: Features) -> Any:
+        self._scale = column_scale(X) if self.normalize == "standard" else None
+        return self._scaled(X)
+
+    def _scaled(self, X: Features) -> Any:
+        return _scaled(X, self.normalize, self._scale)
+
+    def _keep(self, coef: FloatArray, *, has_constant: bool = True) -> None:
+        """Keep coefficients of shape (n_features, n_labels), those of a constant feature last where there is one."""
+        self.intercept_ = coef[-1] if has_constant else np.zeros(coef.shape[1])
+        self.coef_ = np.ascontiguousarray((coef[:-1] if has_constant else coef).T)
+
+    def _scores(self, X: Features) -> FloatArray:
+        return np.asarray(self._scaled(X) @ self.coef_.T + self.intercept_)
+
+
+class RidgeStarted(LinearMethod):
+    """Base of linear methods that take scaling and penalty from a ridge regression on the candidates."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearMethod._parameter_constraints,
+        "normalize": [StrOptions({"auto", "unit", "standard"}), None],
+    }
 
     def _regressed(self, X: Features, candidates: FloatArray, penalty: float | Literal["auto"]) -> RidgeFit:
         """Fit the regression, and keep the scaling that it chose."""
@@ -150,10 +171,3 @@ class RidgeStarted(BasePML):
 
     def _scaled(self, X: Features) -> Any:
         return _scaled(X, self.normalize_, self._scale)
-
-    def _keep(self, coef: FloatArray) -> None:
-        """Keep the coefficients, those of a constant feature last, as `coef_` and `intercept_`."""
-        self.coef_, self.intercept_ = np.ascontiguousarray(coef[:-1].T), coef[-1]
-
-    def _scores(self, X: Features) -> FloatArray:
-        return np.asarray(self._scaled(X) @ self.coef_.T + self.intercept_)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
-from pmlkit.methods.newton_of_sample import SampleHessian, loss_and_gradient, minimise
+from pmlkit.methods.block_logistic import SampleHessian, loss_and_gradient, minimise
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 5)) * [1.0, 3.0, 0.1, 1.0, 1.0]
@@ -30,7 +30,7 @@ def evaluate(coef, columns):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_losses_and_gradients_are_those_of_the_formula(container, monkeypatch):
-    monkeypatch.setattr("pmlkit.methods.newton_of_sample._CELLS", 250)  # some rows at a time
+    monkeypatch.setattr("pmlkit.methods.block_logistic._CELLS", 250)  # some rows at a time
     coef = rng.normal(size=(6, 5))
     options = {"coef": coef, "label": LABEL, "left_out": LEFT_OUT}
     loss, gradient = loss_and_gradient(container(X), Y, FOLD, **options)

@@ -5,7 +5,7 @@ import sys
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pmlkit._threads import one_blas_thread
+from pmlkit.methods.threads import one_blas_thread
 
 
 def blas_threads():
@@ -52,7 +52,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy, scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from pmlkit._threads import one_blas_thread
+from pmlkit.methods.threads import one_blas_thread
 
 def blas_threads():
     return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
@@ -96,7 +96,7 @@ OWNED = """
 import numpy, scipy.linalg
 from concurrent.futures import ThreadPoolExecutor
 from threadpoolctl import threadpool_info, threadpool_limits
-from pmlkit._threads import one_blas_thread
+from pmlkit.methods.threads import one_blas_thread
 
 def blas_threads():
     return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
