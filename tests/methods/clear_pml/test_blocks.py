@@ -129,7 +129,7 @@ def test_predictions_of_blocks_are_lazy_and_the_same():
 
 
 def test_a_memory_map_is_fitted_block_by_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlkit.blocks._BLOCK_BYTES", 1_000_000)
+    monkeypatch.setattr("pmlkit.blocks.row_blocks._BLOCK_BYTES", 1_000_000)
     np.save(tmp_path / "x.npy", STRIPS.X)
     model = ClearPML().fit(RowBlocks(np.load(tmp_path / "x.npy", mmap_mode="r"), STRIPS.Y))
     assert len(model.label_confidence_) > 1

@@ -58,8 +58,8 @@ class ClearPML(BasePML):
     n_landmarks : int or "auto", default="auto"
         Rows that span the kernel's functions. "auto" takes all of up to 2,500 rows where each has candidates (up to
         8,000 of wide text, with 1,000 words or more), and otherwise 1,000; with millions of rows there are fewer, so
-        that the kernel fits into memory. More than 8,000 rows of wide text need none: "auto" solves linear regression on their
-        5,000 to 10,000 most frequent words.
+        that the kernel fits into memory. More than 8,000 rows of wide text need none: "auto" solves linear regression
+        on their 5,000 to 10,000 most frequent words.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
         counts where it makes the best label, out of sample, a candidate clearly more often.
