@@ -237,9 +237,9 @@ class Rounds:
                 presence = min(presence, _PRESENCE_IF_IN_DOUBT)
             if n_answers:
                 parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
-                answered = (np.concatenate([part[k] for part in parts]) for k in range(4))
+                chance, given, right, wrong = (np.concatenate([part[k] for part in parts]) for k in range(4))
                 competition, presence = likeliest_noise_model(
-                    *answered, self.floor, competition=competition, presence=presence
+                    chance, given, right, wrong, self.floor, competition=competition, presence=presence
                 )
         self.noise = NoiseModel(self.floor, presence, independent, competition)
         self.has_answers = n_answers > 0

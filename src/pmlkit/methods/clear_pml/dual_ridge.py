@@ -142,7 +142,7 @@ def search_in_dual(
         rest = _rest(penalty, np.einsum("ij,ij->j", inverse, inverse), n_rows)
         left_out = inverse.T @ forward(factor, wanted)[n_first:]
         left_out *= (penalty / rest)[:, None]
-        return np.einsum("ij,ij->i", left_out, left_out, dtype=np.float64)
+        return np.asarray(np.einsum("ij,ij->i", left_out, left_out, dtype=np.float64))
 
     return walk_penalties(errors_at, counted, start=start)
 
@@ -189,7 +189,7 @@ def _inverse(factor: FloatArray) -> FloatArray:
 
 def _rest(penalty: float, diagonal: FloatArray, n_rows: int) -> FloatArray:
     """Return one minus the leverages."""
-    return np.maximum(penalty * diagonal - 1.0 / n_rows, LEAST_REST)
+    return np.asarray(np.maximum(penalty * diagonal - 1.0 / n_rows, LEAST_REST))
 
 
 def _lower_kernel(kernel: LandmarkKernel, dtype: DTypeLike) -> tuple[FloatArray, FloatArray]:
