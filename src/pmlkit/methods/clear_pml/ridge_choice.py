@@ -37,7 +37,7 @@ _FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
 _CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
-_ROWS_IN_DOUBLE = 2_000  # solved with all of them as landmarks
+_ROWS_IN_DOUBLE = 1_600  # solved with all of them as landmarks
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
