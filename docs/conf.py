@@ -39,6 +39,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 default_role = "py:obj"
 pygments_style = "default"
+smartquotes_action = "De"  # quotation marks stay as they are typed: many of them are code
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -148,7 +149,7 @@ def _unwrapped(text: str) -> str:
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let long names break after their parts, and options never at a hyphen."""
     body = context.get("body", "")
-    body = re.sub(r'<span class="pre">(?=--\w)', '<span class="pre keep">', body)
+    body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
     body = re.sub(r"<h1>[^<]*", lambda title: title[0].replace("_", "_<wbr>"), body)
     body = re.sub(
         r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',
