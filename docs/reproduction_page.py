@@ -38,8 +38,8 @@ def write(folder: Path) -> None:
     parts = [
         "# Tables and figures, ours beside the paper's",
         "Made from the CSV files of [the reproduction](../reproduction/README.md); the claims are judged in "
-        "[the verdict](../reproduction/verdict.md). Ten repeats; standard deviations are in the files. Where two figures "
-        "stand in a cell, ours is first and the paper's second.",
+        "[the verdict](../reproduction/verdict.md). Ten repeats; standard deviations are in the files. Where two "
+        "figures stand in a cell, ours is first and the paper's second.",
         "## Table 1: the data sets",
         "One figure where the two agree; the paper's 0.245 is among the contradictions that the verdict lists.",
         _pivot(table_1, "data", "what", _agreed),
@@ -58,8 +58,8 @@ def write(folder: Path) -> None:
         "![Average precision of all methods on five data sets at 10 to 200 % noise](reproduction-noise.png)",
         "Average precision over false candidates per true label. The paper shows no such picture.",
         "## Figure 3: variants of PML-LFC on slashdot",
-        "Ours. PML-LFC(oF) compares rows by their features only, PML-LFC(oL) by their labels only, and PML-LFC(nJ) learns "
-        "the confidences first and the predictor after.",
+        "Ours. PML-LFC(oF) compares rows by their features only, PML-LFC(oL) by their labels only, and PML-LFC(nJ) "
+        "learns the confidences first and the predictor after.",
         _frame(pd.read_csv(SOURCE / "figure3.csv").map(_shown)),
         "## Figure 4: the weights on medical",
         "![Average precision over alpha and beta from 0.001 to 100](reproduction-weights.png)",
