@@ -38,6 +38,7 @@ templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 default_role = "py:obj"
+add_function_parentheses = False
 pygments_style = "default"
 smartquotes_action = "De"  # quotation marks stay as they are typed: many of them are code
 
@@ -149,6 +150,9 @@ def _unwrapped(text: str) -> str:
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let long names break after their parts, and options never at a hyphen."""
     body = context.get("body", "")
+    context["toc"] = re.sub(
+        r'(?<=<span class="pre">)[^<]+', lambda name: name[0].replace("_", "_<wbr>"), context.get("toc", "")
+    )
     body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
     body = re.sub(r"<h1>[^<]*", lambda title: title[0].replace("_", "_<wbr>"), body)
     body = re.sub(
