@@ -149,6 +149,7 @@ def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doc
     """Let long names break after their parts, and options never at a hyphen."""
     body = context.get("body", "")
     body = re.sub(r'<span class="pre">(?=--\w)', '<span class="pre keep">', body)
+    body = re.sub(r"<h1>[^<]*", lambda title: title[0].replace("_", "_<wbr>"), body)
     body = re.sub(
         r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',
         lambda name: re.sub(r"([/_.=,(]+)(?=\w)", r"\1<wbr>", name[0]),
