@@ -4,8 +4,8 @@ Three in four inputs are valid files that were damaged byte by byte, the fourth 
 `tests/torture/documents.py`, right in form and odd in content. For each reader: only pmlkit's own errors may come out,
 no input may take longer than 2 s of processor time, and the memory of the process may not grow by more than 10 times
 the input plus 100 MB. Prints a table in Markdown; exit code 1 if any promise is broken. Broken inputs are kept in the
-folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes. The counts so far go to stderr,
-so that a run that is stopped says how far it came.
+folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes. The counts so far go to
+stderr, so that a run that is stopped says how far it came.
 """
 
 import contextlib
