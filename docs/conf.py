@@ -148,12 +148,16 @@ def _unwrapped(text: str) -> str:
 
 
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Let long names break after their parts, and options never at a hyphen."""
+    """Let long names break after their parts; options never at a hyphen, nor numbers before their unit."""
     body = context.get("body", "")
     context["toc"] = re.sub(
         r'(?<=<span class="pre">)[^<]+', lambda name: name[0].replace("_", "_<wbr>"), context.get("toc", "")
     )
     body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
+    parts = re.split(r"(<pre>.*?</pre>)", body, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"(?<=\d) (?=%|(?:ms|s|KB|MB|GB)\b)", "\u00a0", part) for part in parts[::2]]
+    body = "".join(parts)
+    context["toc"] = re.sub(r">[^<]+<", lambda text: re.sub(r"\.(?=[a-z])", ".<wbr>", text[0]), context.get("toc", ""))
     body = re.sub(r"<h1>[^<]*", lambda title: title[0].replace("_", "_<wbr>"), body)
     body = re.sub(
         r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',
