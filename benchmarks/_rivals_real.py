@@ -191,7 +191,7 @@ def report(path: Path, diagram: Path | None) -> None:
         drawn = str(critical_difference_diagram(methods, ranks, rank_groups(ranks, distance), distance, title=title))
         # In a report the page has the style; a picture on its own carries it.
         drawn = drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace("</title>", _STYLE, 1)
-        diagram.write_text(drawn)
+        diagram.write_text(drawn.replace('viewBox="0 0 ', 'viewBox="-8 -8 ', 1))  # with a margin
 
 
 def yeast_fold(name: str, fold: int) -> Problem | None:

@@ -4,6 +4,7 @@
     python benchmarks/certainty.py audit --part whole     # with answers, see _certainty_audit.py
     python benchmarks/certainty.py cost                   # processor time of clean, in fits of ClearPML
     python benchmarks/certainty.py stability              # how far estimates differ between samples of one table
+    python benchmarks/certainty.py judges                 # what is said of the suspects of other models
 
 `clean`: every set gets uniform, confusable and correlated noise at several levels; sets and texts with real noise keep
 theirs. The weights and gates were chosen on the sets in `TUNED`; all others are for checking. Prints a line per group
@@ -20,6 +21,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score
 
 import _certainty_audit as audit
+import _certainty_judges as judges
 import _certainty_stability as stability
 from _certainty_cases import KINDS, Case, cases
 from pmlkit.cleaning import CleaningResult, clean
@@ -33,7 +35,7 @@ CHECKED = (
     "open_relations_crowd1", "so_emotions_all",
 )  # fmt: skip
 LEVELS = (0.0, 0.02, 0.1, 0.25, 0.5, 1.0)
-_SPREAD = 0.61  # standard deviation, on the scale of log odds, of what the map gets wrong about a whole data set
+_SPREAD = 0.57  # standard deviation, on the scale of log odds, of what the map gets wrong about a whole data set
 _TOLERATED = 0.85  # least share of false labels among the removed
 
 
@@ -225,6 +227,9 @@ def main() -> None:
     part = parts.add_parser("stability", help="how far estimates differ between samples of one table")
     stability.add_options(part)
     part.set_defaults(run=stability.run)
+    part = parts.add_parser("judges", help="what is said of the suspects of other models, and cleanlab's order of them")
+    judges.add_options(part)
+    part.set_defaults(run=judges.run)
     options = parser.parse_args()
     options.run(options)
 

@@ -3,14 +3,15 @@
 Every benchmark set with features gets uniform, correlated and confusable noise; sets with real candidates keep them;
 made data whose features tell more, with less noise, are fitted on, too.
 The map is fitted on all sets but one and checked on that one, in turn. Prints how far the estimated precision of the
-most suspicious candidates is from the truth, and the coefficients of the map fitted on all sets. The same is printed
-for the map of the library, which was fitted to an earlier `ClearPML` and then given another intercept, see the head of
-`pmlkit.cleaning.calibration`; it has seen all these sets. Takes ten minutes and more.
+most suspicious candidates is from the truth, and the coefficients of the map fitted on all sets, which are those of the
+library (a test compares them with `--store`, cleaning_calibration.json). Takes ten minutes and more.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,6 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from _common import load
-from pmlkit.cleaning import calibration
 from pmlkit.cleaning.calibration import TERMS, cell_terms, log_odds
 from pmlkit.cleaning.evidence import cross_fit
 from pmlkit.data import PMLDataset, load_digit_strips, make_pml, train_test_rows
@@ -30,6 +30,7 @@ SETS = (
     "corel5k", "bibtex", "corel16k001", "tmc2007_500", "YeastCC", "YeastMF", "YeastBP",
 )  # fmt: skip
 KINDS = ("uniform", "correlated", "confusable")
+STORED = Path(__file__).with_suffix(".json")
 SHARES = (0.01, 0.05, 0.1, 0.2)
 _MAX_ROWS, _MAX_CELLS, _MAX_CELLS_TO_TUNE = 4000, 1500, 4000
 TUNED = ("odds", "separation", "noise", "rows alone", "separation*separation", "noise*separation", "judgement")
@@ -212,23 +213,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--store", action="store_true", help=f"write the map and its spreads to {STORED.name}")
     options = parser.parse_args()
     cases = collect(tuple(options.sets.split(",")), options.method)
-    on_all = fit_map(cases)
+    coef, intercept = fit_map(cases)
+    on_all = np.round(coef, 3), round(intercept, 3)
     print("terms:", ", ".join(TERMS))
     print("coefficients:", ", ".join(f"{value:.3f}" for value in on_all[0]), f"intercept: {on_all[1]:.3f}", flush=True)
     counted = [case for case in cases if case.is_counted]
-    families = {case.family for case in cases}
-    in_use = calibration._COEFFICIENTS, calibration._INTERCEPT
-    _print("the map of the library", counted, dict.fromkeys(families, in_use))
-    _print("fitted on all sets", counted, dict.fromkeys(families, on_all))
+    _print("fitted on all sets", counted, dict.fromkeys({case.family for case in cases}, on_all))
     maps = held_out_maps(cases)
     _print("each set held out", counted, maps)
     for kind in (*KINDS, "real"):
         _print(f"each set held out, {kind}", [case for case in counted if case.noise.startswith(kind)], maps)
     _print("each set held out, little noise (10 %)", [case for case in cases if case.is_little], maps)
     _print("easy, held out", [case for case in cases if case.is_easy], maps)
-    print("spread of a set and of a label: {:.2f}, {:.2f}".format(*spreads(counted, maps)))
+    by_set, by_label = spreads(counted, maps)
+    print(f"spread of a set and of a label: {by_set:.2f}, {by_label:.2f}")
+    if options.store:
+        stored = {
+            "coefficients": dict(zip(TERMS, on_all[0].tolist(), strict=True)),
+            "intercept": on_all[1],
+            "spread_of_set": round(by_set, 2),
+            "spread_of_label": round(by_label, 2),
+        }
+        STORED.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

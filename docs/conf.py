@@ -39,6 +39,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 default_role = "py:obj"
 pygments_style = "default"
+smartquotes_action = "De"  # quotation marks stay as they are typed: many of them are code
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -148,7 +149,7 @@ def _unwrapped(text: str) -> str:
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let long names break after their parts; options never at a hyphen, nor numbers before their unit."""
     body = context.get("body", "")
-    body = re.sub(r'<span class="pre">(?=--?\w)', '<span class="pre keep">', body)
+    body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
     parts = re.split(r"(<pre>.*?</pre>)", body, flags=re.DOTALL)
     parts[::2] = [re.sub(r"(?<=\d) (?=%|(?:ms|s|KB|MB|GB)\b)", "\u00a0", part) for part in parts[::2]]
     body = "".join(parts)

@@ -99,11 +99,17 @@ def row_hash(X: Features, *, seed: int = 0, precision: type[np.floating[Any]] = 
     n_rows, n_columns = X.shape
     step = max(1, _HASHED_CELLS * n_rows // max(1, X.nnz if sparse.issparse(X) else n_rows * n_columns))
     for first in range(0, n_rows, step):
-        block = sparse.csr_array(X[first : first + step])
-        cells = _cell_hash(block.data.astype(precision), block.indices.astype(np.uint64) + np.uint64(seed + 1))
-        # A running total minus itself is exact in modular arithmetic, and copes with empty rows.
-        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(cells, dtype=np.uint64)])
-        hashes[first : first + step] = np.diff(total[block.indptr])
+        block = X[first : first + step]
+        if sparse.issparse(block):
+            block = sparse.csr_array(block)
+            cells = _cell_hash(block.data.astype(precision), block.indices.astype(np.uint64) + np.uint64(seed + 1))
+            # A running total minus itself is exact in modular arithmetic, and copes with empty rows.
+            total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(cells, dtype=np.uint64)])
+            hashes[first : first + step] = np.diff(total[block.indptr])
+        else:
+            columns = np.arange(n_columns, dtype=np.uint64) + np.uint64(seed + 1)
+            cells = _cell_hash(np.ascontiguousarray(block, dtype=precision), columns)
+            hashes[first : first + step] = cells.sum(axis=1, dtype=np.uint64)
     return hashes
 
 

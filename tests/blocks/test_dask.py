@@ -149,7 +149,7 @@ def test_sparse_chunks_and_a_sample_of_rows(dask_client, monkeypatch):
 
 def test_wide_text_is_solved_by_columns_on_the_workers(dask_client, monkeypatch):
     monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice.LANDMARKS", 60)
-    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._ALL_ROWS", 10)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.ridge_choice._ALL_ROWS_OF_TEXT", 10)
     numbers = np.random.default_rng(0)
     words = np.where(numbers.uniform(size=(300, 200)) < 0.05, 1.0, 0.0)
     truth = (words[:, :4] > 0).astype(int)

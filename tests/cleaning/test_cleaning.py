@@ -1,6 +1,8 @@
 """The library side of cleaning: evidence, calibration, results and the estimator form."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,12 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pmlkit import PMLLFC, CandidateLogistic, ClearPML, MLkNN
-from pmlkit.cleaning import LabelCleaner, calibration, clean
+from pmlkit.cleaning import LabelCleaner, calibration, clean, estimates
 from pmlkit.cleaning.calibration import TERMS, cell_terms, false_probability, log_odds
 from pmlkit.cleaning.evidence import cross_fit, predicts_labels
 from pmlkit.cleaning.reasons import companions, most_similar, twins_that_differ
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.metrics import cleaning_auc, precision_at
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -285,6 +289,15 @@ def test_the_judgement_of_clear_pml_is_aligned_with_the_candidates(strips):
     row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     assert np.allclose(evidence.confidence, expected[row, Y.indices])
     assert cross_fit(CandidateLogistic(), strips.X, Y).confidence is None
+
+
+def test_the_map_is_the_one_that_was_last_fitted():
+    # The fit takes many minutes: `python benchmarks/cleaning_calibration.py --store` writes this file.
+    stored = json.loads((ROOT / "benchmarks" / "cleaning_calibration.json").read_text(encoding="utf-8"))
+    assert tuple(stored["coefficients"]) == TERMS
+    assert list(stored["coefficients"].values()) == calibration._COEFFICIENTS.tolist()
+    assert stored["intercept"] == calibration._INTERCEPT
+    assert stored["spread_of_label"] == estimates._LABEL_SPREAD
 
 
 @pytest.mark.parametrize("noise", [-4.0, 0.0, 2.0])

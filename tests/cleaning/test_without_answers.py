@@ -11,12 +11,25 @@ from scipy import sparse
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from pmlkit._arrays import row_hash
 from pmlkit.cleaning import Estimate, clean
 from pmlkit.cleaning.calibration import false_probability, noise_rates, two_best
+from pmlkit.cleaning.estimates import _random_mistakes, judge
 from pmlkit.cleaning.evidence import cross_fit, label_auc, well_predicted
-from pmlkit.cleaning.injected_null import _MAX_RELATED, CellFeatures, InjectedCells, _logistic, _relations
+from pmlkit.cleaning.injected_null import (
+    _MAX_RELATED,
+    CellFeatures,
+    InjectedCells,
+    InjectedNull,
+    RankMixture,
+    _logistic,
+    _relations,
+)
 from pmlkit.cleaning.reasons import Reason, most_likely_missing
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.exceptions import PMLWarning
@@ -276,6 +289,59 @@ def test_intervals_are_wider_for_a_judge_the_map_was_not_made_for():
     assert own.calibrated
     assert not other.calibrated
     assert other.noise_rate_.overall.high > own.noise_rate_.overall.high + 0.02
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(C=10.0, solver="liblinear"), GaussianNB(), KNeighborsClassifier(10)]
+)
+@pytest.mark.parametrize("ratio", [0.1, 0.5])
+def test_expected_precision_of_random_mistakes_is_right_for_any_judge(model, ratio):
+    strips = load_digit_strips(1200, "uniform", random_state=3, ratio=ratio)
+    Y = strips.Y.toarray()
+    probability = cross_val_predict(OneVsRestClassifier(model), strips.X, Y, cv=5, method="predict_proba")
+    found = clean(Y=Y, pred_probs=probability)
+    is_false = strips.truth.toarray()[found.rows, found.Y.indices] == 0
+    for k in (0.02, 0.05, 0.2):
+        said = found.expected_precision(k)
+        true = is_false[found.order[: round(k * len(found.order))]].mean()
+        assert said.low <= true <= said.high
+        assert abs(said - true) < 0.15
+
+
+def test_doubts_of_random_mistakes_are_calibrated_by_injected_ones():
+    rng = np.random.default_rng(0)
+    for share, shift, stretch in ((0.05, 2.0, 1.0), (0.2, 1.5, 0.6), (0.4, 3.0, 3.0)):
+        is_false = rng.random(20_000) < share
+        # By Bayes the log odds are shift * value + a constant, so any stretch of them is to be undone.
+        value = rng.normal(np.where(is_false, shift, 0.0), 1.0)
+        doubt = _random_mistakes(stretch * shift * value, stretch * shift**2, share)
+        assert np.isclose(doubt.mean(), share, atol=1e-3)
+        assert np.isclose(doubt @ value / doubt.sum(), shift, atol=0.02)
+        for part in np.array_split(np.argsort(value), 8):
+            assert abs(doubt[part].mean() - is_false[part].mean()) < 0.03
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_there_may_be_as_many_mistakes_as_random_ones(calibrated):
+    rng = np.random.default_rng(0)
+    rank = np.where(rng.random(2000) < 0.05, rng.random(2000), 1.0)
+    ratio, ranks = 1.0 - rank, RankMixture(rank, 8000)
+    null = InjectedNull(ratio, ratio, np.zeros(2000), ranks, ranks, (0.5, 0.5, 0.0))
+    Y = sparse.csr_array(np.ones((400, 5)))
+    verdict = judge(np.full(2000, 1e-5), null, Y, calibrated=calibrated)
+    assert 0.03 < verdict.random_mistakes.high < 0.2
+    assert verdict.noise_rate.high >= verdict.random_mistakes.high
+
+
+def test_all_that_may_be_false_may_be_among_the_suspects_of_another_judge(with_probabilities):
+    strips, probability = with_probabilities
+    found = clean(Y=strips.Y, pred_probs=probability)
+    assert found.noise_rate_.overall.low == 0.0
+    assert found.expected_precision(10).low == 0.0
+    assert found.expected_precision(10).high == 1.0
+    everything = found.expected_precision(1.0)
+    assert np.isclose(everything, found.noise_rate_.overall)
+    assert np.isclose(everything.high, found.noise_rate_.overall.high)
 
 
 def test_probabilities_in_a_frame_are_put_in_the_order_of_the_labels(with_probabilities):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from pmlkit.numerics.scaling import column_scale, scaled
 
@@ -35,3 +36,17 @@ def test_sparse_equals_dense(how):
 def test_standard_needs_a_scale():
     with pytest.raises(ValueError, match="column scale"):
         scaled(X, "standard")
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_unit_rows_are_those_of_scikit_learn_and_zeros_stay(container, kind):
+    rows = np.where(np.random.default_rng(0).uniform(size=X.shape) < 0.5, X, 0.0).astype(kind)
+    rows[3] = 0.0
+    found = scaled(container(rows), "unit")
+    assert found.dtype == kind
+    assert_allclose(
+        found.toarray() if sparse.issparse(found) else found,
+        normalize(rows),
+        rtol=1e-6 if kind is np.float32 else 1e-14,
+    )

@@ -6,12 +6,8 @@ odds of each cell. Real noise is not that kind, features may tell little, and th
 themselves. So a second step tempers them by what can be seen without the truth: how well the evidence predicts the
 candidates, how the cell compares with the row's other candidates, how frequent the label is, what `ClearPML` itself
 makes of the cell. The few coefficients of that map come from benchmark sets whose truth is known
-(benchmarks/cleaning_calibration.py fits them anew and checks them on sets that they were not fitted on).
-
-That script does not return this very map. Its coefficients were fitted to an earlier `ClearPML`, and while
-``judgement`` still had its level. When the level was taken out, the coefficients were kept, and the intercept was set
-by hand from -0.878 to -1.529, as if the mean judgement of every set had been -1.97. The script prints how far this map
-and the newly fitted one are from the truth.
+(benchmarks/cleaning_calibration.py fits them and checks them on sets that they were not fitted on; what it last found
+is stored beside it).
 """
 
 import numpy as np
@@ -45,9 +41,9 @@ TERMS = (
 )
 """What the map looks at; see `cell_terms`."""
 
-_INTERCEPT = -1.529
+_INTERCEPT = -0.963
 _COEFFICIENTS = np.array(
-    [0.205, 0.028, -1.969, 2.688, 0.241, 0.212, 0.385, -2.318, 0.663, -0.522, -0.034, 0.317, 0.330],
+    [0.095, -0.055, -1.668, 2.817, 0.267, 0.237, 0.498, -3.137, 1.333, -0.876, -0.363, 0.322, 0.492],
 )
 
 

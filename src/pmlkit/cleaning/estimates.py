@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 _Z90 = 1.645
 _NULL_WEIGHT = 1.5  # of the null's log ratio beside the log odds of the map
 _SLOPE = (0.3, 0.55)  # from both to log odds: without random mistakes, and with nothing but random mistakes
-_UNSEEN = 3.1  # log odds by which the map was too low on the worst real noise
+_UNSEEN = 3.1  # log odds by which the map may be too low; on the worst real noise it was by 2.0
 _UNSEEN_OTHER_JUDGE = 4.0
 # Standard deviation, on the scale of log odds, of what the map gets wrong about a label beyond its whole data set.
-_LABEL_SPREAD = 0.57
+_LABEL_SPREAD = 0.59
 _LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
+_SLOPES_OTHER_JUDGE = (0.1, 2.0)
+_N_MATCHED = 20_000  # candidates on which a slope is found
 
 
 class Estimate(float):
@@ -144,6 +146,10 @@ def judge(
     Where mistakes look random the comparison counts most, and where the map sees more mistakes than random ones, the
     map: such mistakes follow the features, and injected cells do not look like them.
 
+    Of a judge that the map was not made for, the comparison alone tells which candidates are doubtful, and how much:
+    see `_random_mistakes`. The share of random mistakes is then the least within one standard error, and where the map
+    sees more mistakes than those, they may be anywhere.
+
     `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `Y`: candidates.
     `calibrated`: whether the map was made for this kind of evidence. `every_row_has_a_label`: whether it is known that
     every row has a true label.
@@ -157,31 +163,56 @@ def judge(
     >>> Y = sparse.csr_array(np.ones((50, 2)))
     >>> ratio = np.linspace(-2, 2, 100)
     >>> ranks = RankMixture(np.linspace(1, 0, 100) ** 0.2, 8000)
-    >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, ranks, ranks), Y)
+    >>> verdict = judge(np.full(100, 0.2), InjectedNull(ratio, ratio, -ratio, ranks, ranks, (1, 1, -1)), Y)
     >>> bool(verdict.doubt[-1] > verdict.doubt[0]), bool(np.isclose(verdict.doubt.mean(), verdict.noise_rate))
     (True, True)
     """
     by_map = float(map_doubt.mean())
-    rate = null.ranks.random_share()
+    rate = null.ranks.random_share(standard_errors=0.0 if calibrated else 1.0)
     random_mistakes = Estimate(
         rate,
         null.ranks.random_share(standard_errors=_Z90, narrow=True),
         _lifted(null.ranks.random_share(standard_errors=-_Z90)),
     )
     share_random = min(1.0, rate / max(by_map, 1e-9))
-    weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
-    suspicion = log_odds(map_doubt) + weight * null.suspicion(share_random)
-    slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
+    suspicion = null.suspicion(share_random)
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
-    high = min(most, float(expit(log_odds(np.array([by_map]))[0] + unseen)))
+    # Random mistakes are mistakes: the map may see hardly any where a few are random.
+    high = min(most, max(float(expit(log_odds(np.array([by_map]))[0] + unseen)), random_mistakes.high))
     middle = min(0.5 * (by_map + rate), max(most, rate))
-    noise_rate = Estimate(middle, 0.0, high)
-    doubt = with_mean(slope * suspicion, middle)
+    if calibrated:
+        weight = _NULL_WEIGHT * (1.0 - max(by_map - rate, 0.0))
+        slope = _SLOPE[0] + (_SLOPE[1] - _SLOPE[0]) * share_random
+        doubt = with_mean(slope * (log_odds(map_doubt) + weight * suspicion), middle)
+    else:
+        middle = max(middle, rate)
+        doubt = _random_mistakes(suspicion, null.suspicion_of_injected(share_random), rate)
+        doubt += (1.0 - doubt) * (middle - rate) / max(1.0 - rate, 1e-9)
     # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
     depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
-    return Verdict(doubt, noise_rate, random_mistakes, depths)
+    return Verdict(doubt, Estimate(middle, 0.0, high), random_mistakes, depths)
+
+
+def _random_mistakes(suspicion: FloatArray, of_injected: float, share: float) -> FloatArray:
+    """Return how likely each candidate is a random mistake, `share` of them being some.
+
+    Logistic in the suspicion. Injected cells are random mistakes by making, so those taken for random mistakes must be
+    as suspicious, on average, as they are: that gives the slope, whoever the judge is.
+    """
+    some = np.sort(suspicion)[:: -(-len(suspicion) // _N_MATCHED) or 1]
+
+    def excess(slope: float) -> float:
+        doubt = with_mean(slope * some, share)
+        return float(doubt @ some / doubt.sum()) - of_injected
+
+    least, most = _SLOPES_OTHER_JUDGE
+    if excess(least) >= 0.0:
+        slope = least
+    else:
+        slope = most if excess(most) <= 0.0 else float(brentq(excess, least, most, xtol=1e-3))
+    return with_mean(slope * suspicion, share)
 
 
 def rates_per_label(

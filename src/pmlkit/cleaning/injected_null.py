@@ -181,11 +181,16 @@ class InjectedNull:
     ranks: RankMixture  # of all given cells among all injected ones
     # The same within labels on at least `ENOUGH_ROWS` rows, the only ones that may be removed unseen.
     common_ranks: RankMixture
+    # means of `random`, `mixed` and `row_log_odds` over the cells that were injected at random
+    of_injected: tuple[float, float, float]
 
     def suspicion(self, share_random: float) -> FloatArray:
         """Return log odds, up to a constant, of being injected; `share_random` of the mistakes are random ones."""
-        ratio = share_random * self.random + (1.0 - share_random) * self.mixed
-        return np.asarray(ratio - _ROW_WEIGHT * self.row_log_odds)
+        return _suspicion(share_random, self.random, self.mixed, self.row_log_odds)
+
+    def suspicion_of_injected(self, share_random: float) -> float:
+        """Return the mean of the same over the cells that were injected at random."""
+        return float(_suspicion(share_random, *map(np.asarray, self.of_injected)))
 
 
 class InjectedCells:
@@ -249,7 +254,9 @@ class InjectedCells:
         random, mixed = (
             _fit_folds(examples, looks.first(n), trust, self._rng) for looks in (self._random, self._mixed)
         )
-        null = random.log_ratio(self._random.first(n)) - _ROW_WEIGHT * self._random_row_log_odds
+        injected = self._random.first(n)
+        by_random, by_mixed = random.log_ratio(injected), mixed.log_ratio(injected)
+        null = by_random - _ROW_WEIGHT * self._random_row_log_odds
         found = random.log_ratio(given)
         z = found - _ROW_WEIGHT * self._row_log_odds
         return InjectedNull(
@@ -258,7 +265,16 @@ class InjectedCells:
             self._row_log_odds,
             _ranks(z, null),
             _ranks(z[self._is_common], null[self._is_common_random]),
+            (_mean(by_random), _mean(by_mixed), _mean(self._random_row_log_odds)),
         )
+
+
+def _suspicion(share_random: float, random: FloatArray, mixed: FloatArray, row_log_odds: FloatArray) -> FloatArray:
+    return np.asarray(share_random * random + (1.0 - share_random) * mixed - _ROW_WEIGHT * row_log_odds)
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _ranks(given: FloatArray, injected: FloatArray) -> RankMixture:

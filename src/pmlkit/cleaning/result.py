@@ -62,8 +62,8 @@ class CleaningResult:
         The share of the candidates that look as if they had been given at random. Mistakes that follow the features,
         as those of people do, are not among them.
     calibrated : bool
-        Whether the estimates were calibrated for this kind of evidence; for any but `ClearPML` they were not, and
-        the intervals are wider.
+        Whether the estimates were calibrated for this kind of evidence, on sets whose truth is known; for any but
+        `ClearPML` they were not: they count random mistakes, and the intervals are wider.
     known : array aligned with ``Y.data``, or None
         What the answers given as ``verified`` say of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
     before_answers : CleaningResult or None
@@ -276,7 +276,8 @@ class CleaningResult:
     def doubt_at(self, rate: float) -> FloatArray:
         """Return the doubts if `rate` of the candidates were false, in the same order."""
         doubt = np.zeros_like(self.doubt)
-        doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
+        if rate > 0.0:
+            doubt[self.judged] = with_mean(logit(np.clip(self.doubt[self.judged], 1e-12, 1 - 1e-12)), rate)
         return doubt
 
     def expected_precision(self, k: Any) -> Estimate:
@@ -291,9 +292,13 @@ class CleaningResult:
         -------
         precision : Estimate
             A float with ``low`` and ``high``: the share if as few, and as many, candidates are false as may be.
+            Unless the evidence is that of `ClearPML`, ``high`` takes all that may be false to be among the first.
         """
         first = self.order[: n_first(k, len(self.order))]
-        return Estimate(*(float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high)))
+        value, low, high = (float(d[first].mean()) for d in (self.doubt, self._doubt_low, self._doubt_high))
+        if not self.calibrated and self.known is None:
+            high = min(1.0, self.overall_rate.high * len(self.order) / len(first))
+        return Estimate(value, low, high)
 
     def removable(self, *, precision: float = 0.9, keep_at_least_one: bool = True) -> BoolArray:
         """Return which candidates can be removed unseen at a precision, aligned with ``Y.data``.

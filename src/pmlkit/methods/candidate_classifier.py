@@ -13,7 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray
 from pmlkit.methods.base import BasePML, Learned
-from pmlkit.methods.clear_pml.confidence_rounds import COMPETITION, blended_target
+from pmlkit.methods.clear_pml.cell_passes import blended_target
+from pmlkit.methods.clear_pml.confidence_rounds import COMPETITION
 from pmlkit.methods.clear_pml.posterior import (
     candidate_confidence,
     noise_floor,

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize as unit_rows
 from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.sparsefuncs_fast import inplace_csr_row_normalize_l2
 
 from pmlkit._typing import Features, FloatArray
 
@@ -70,8 +70,13 @@ def _unit_rows(X: Features) -> Any:
     peak = abs(X).max(axis=1).toarray().ravel() if sparse.issparse(X) else np.maximum(X.max(axis=1), -X.min(axis=1))
     # Divide by the largest entry first: squares of very small or large entries would under- or overflow.
     down = 1.0 / np.where(peak > 0, peak, 1.0).astype(np.float64)
+    # As sklearn.preprocessing.normalize divides, without its checks: they take longer than the division of few rows.
     if sparse.issparse(X):
-        levelled = sparse.csr_array((X.data * np.repeat(down, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
-    else:
-        levelled = X * down[:, None]
-    return unit_rows(levelled.astype(X.dtype, copy=False), copy=False)
+        data = (X.data * np.repeat(down, np.diff(X.indptr))).astype(X.dtype, copy=False)
+        levelled = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        inplace_csr_row_normalize_l2(levelled)
+        return levelled
+    levelled = (X * down[:, None]).astype(X.dtype, copy=False)
+    length = np.sqrt(np.einsum("ij,ij->i", levelled, levelled))
+    levelled /= np.where(length > 0, length, 1.0)[:, None]
+    return levelled

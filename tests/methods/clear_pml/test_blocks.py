@@ -10,7 +10,7 @@ from pmlkit import ClearPML
 from pmlkit.blocks import RowBlocks
 from pmlkit.data import load_digit_strips, make_pml
 from pmlkit.exceptions import DataError
-from pmlkit.methods.clear_pml import confidence_rounds
+from pmlkit.methods.clear_pml import confidence_rounds, ridge_choice
 from pmlkit.methods.clear_pml.confidence_rounds import rescaling_shift
 from pmlkit.methods.clear_pml.posterior import rescale_to_sum
 
@@ -129,7 +129,7 @@ def test_predictions_of_blocks_are_lazy_and_the_same():
 
 
 def test_a_memory_map_is_fitted_block_by_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmlkit.blocks._BLOCK_BYTES", 1_000_000)
+    monkeypatch.setattr("pmlkit.blocks.row_blocks._BLOCK_BYTES", 1_000_000)
     np.save(tmp_path / "x.npy", STRIPS.X)
     model = ClearPML().fit(RowBlocks(np.load(tmp_path / "x.npy", mmap_mode="r"), STRIPS.Y))
     assert len(model.label_confidence_) > 1
@@ -201,3 +201,10 @@ def test_a_block_without_any_candidate_holds_unlabelled_rows():
     params = {"empty_rows": "unlabelled"}
     model = ClearPML(**params).fit(RowBlocks([STRIPS.X[cut] for cut in cuts], [Y[cut] for cut in cuts]))
     assert_same(ClearPML(**params).fit(STRIPS.X, Y), model, STRIPS.X)
+
+
+def test_rows_that_are_all_landmarks_give_the_answers_of_memory(monkeypatch):
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 300)
+    whole, cut = ClearPML().fit(STRIPS.X, STRIPS.Y), ClearPML().fit(blocks(STRIPS.X, STRIPS.Y))
+    assert len(whole.dual_coef_) == len(cut.dual_coef_) == 500
+    assert_same(whole, cut, STRIPS.X)

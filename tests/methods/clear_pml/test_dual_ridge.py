@@ -4,9 +4,10 @@ from scipy import sparse
 
 from landmark_ridge import LandmarkRidge, unit_rows
 from pmlkit import ClearPML
-from pmlkit.methods.clear_pml import landmarks, ridge_choice
-from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
+from pmlkit.methods.clear_pml import landmarks, loo_ridge, ridge_choice
+from pmlkit.methods.clear_pml.dual_ridge import _inverse, dual_ridge
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.loo_ridge import search_on_landmarks
 
 
 @pytest.fixture
@@ -89,5 +90,49 @@ def test_few_rows_of_wide_text_are_all_landmarks_and_many_are_solved_by_columns(
     monkeypatch.setattr(ridge_choice, "LANDMARKS", 60)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (120, 4)
     assert ClearPML(n_landmarks=50).fit(X, Y).dual_coef_.shape == (50, 4)
-    monkeypatch.setattr(ridge_choice, "_ALL_ROWS", 119)
+    monkeypatch.setattr(ridge_choice, "_ALL_ROWS_OF_TEXT", 119)
     assert ClearPML().fit(X, Y).dual_coef_.shape == (299, 4)  # one word is in no row
+
+
+@pytest.mark.parametrize("n_rows", [96, 97, 301])
+def test_the_inverse_of_a_factor_is_that_of_lapack(n_rows):
+    factor = np.tril(np.random.default_rng(0).normal(size=(n_rows, n_rows))) / n_rows + 2.0 * np.eye(n_rows)
+    np.testing.assert_allclose(_inverse(np.asfortranarray(factor)), np.linalg.inv(factor), atol=1e-12)
+
+
+def test_the_penalty_of_all_rows_is_that_of_the_regression_on_landmarks_in_double_precision():
+    rng = np.random.default_rng(0)
+    X = unit_rows(rng, 150, 6)
+    target = (X[:, :3] + 0.3 * rng.normal(size=(150, 3)) > 0.2).astype(float)
+    target[~target.any(axis=1), 0] = 1.0
+    some = np.arange(0, 150, 2)
+    kernel = LandmarkKernel(X[:40], 0.8, linear=True)
+    for start in (0.1, 3.0, 100.0):
+        found = search_on_landmarks(kernel, kernel(X[:40]), X, sparse.csr_array(target), some, start=start)
+        assert found[0] == LandmarkRidge(kernel, X, target, None, rows=some, start=start).regularization
+
+
+def test_up_to_some_number_of_rows_all_are_landmarks(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 5))
+    truth = X[:, :4] + 0.3 * rng.normal(size=(150, 4)) > 0.4
+    Y = (truth | (rng.uniform(size=truth.shape) < 0.2)).astype(float)
+    Y[~Y.any(axis=1), 0] = 1.0
+    monkeypatch.setattr(ridge_choice, "_ROWS_IN_DOUBLE", 200)
+    monkeypatch.setattr(loo_ridge, "_REGULARIZATIONS", (1.0, 1e9))  # one penalty whatever the rows that choose it
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 100)
+    model = ClearPML().fit(X, Y)
+    kernel = model._kernel
+    assert kernel.landmarks.shape == (150, 5)
+    # Rows without candidates join the regression on landmarks alone, and many rows are solved on landmarks.
+    some_empty = Y * (np.arange(150) % 10 > 0)[:, None]
+    assert ClearPML(empty_rows="unlabelled").fit(X, some_empty).dual_coef_.shape == (100, 4)
+    monkeypatch.setattr(ridge_choice, "_ALL_ROWS", 149)
+    assert ClearPML().fit(X, Y).dual_coef_.shape == (100, 4)
+    # It is the regression with as many landmarks as rows, but for the kernel's width.
+    monkeypatch.setattr(ridge_choice, "LANDMARKS", 150)
+    monkeypatch.setattr(ridge_choice, "_MOSTLY_DIFFERENT", 2.0)
+    monkeypatch.setattr("pmlkit.methods.clear_pml.landmarks._mean_distance", lambda inner, squares: kernel.width)
+    slow = ClearPML().fit(X, Y)
+    np.testing.assert_allclose(model.label_confidence_.data, slow.label_confidence_.data, atol=1e-4)
+    np.testing.assert_allclose(model.decision_function(X), slow.decision_function(X), atol=1e-4)

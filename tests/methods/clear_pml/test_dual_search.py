@@ -4,11 +4,8 @@ from scipy import sparse
 
 from pmlkit import ClearPML
 from pmlkit.methods.clear_pml import ridge_choice
-from pmlkit.methods.clear_pml.block_ridge import RowSource, kernel_rows
-from pmlkit.methods.clear_pml.dual_ridge import dual_ridge
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
-from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between, mean_distance_between
+from pmlkit.methods.clear_pml.dual_ridge import dual_of_values, dual_ridge, search_in_dual
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
 from pmlkit.methods.clear_pml.loo_ridge import _REGULARIZATIONS
 
 
@@ -35,17 +32,24 @@ def refitted(kernel, X, target, regularization):
     return answers
 
 
-def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(problem):
+@pytest.mark.parametrize("rows", [None, np.arange(0, 60, 3), np.arange(59)])
+def test_the_error_is_that_of_refits_without_each_row_at_the_best_penalty(problem, rows):
     kernel, X, target = problem
-    _, error = search_in_dual(kernel(X), target)
-    errors = [((refitted(kernel, X, target, penalty) - target) ** 2).mean() for penalty in _REGULARIZATIONS]
-    assert error * target.var(axis=0).mean() == pytest.approx(min(errors), rel=1e-8)
+    penalty, error = search_in_dual(kernel(X), target, rows)
+    counted = slice(None) if rows is None else rows
+    refits = {each: refitted(kernel, X, target, each) - target for each in _REGULARIZATIONS}
+    errors = {each: (left_out[counted] ** 2).sum(axis=1) for each, left_out in refits.items()}
+    best = min(errors, key=lambda each: errors[each].mean())
+    variance = ((target - target.mean(axis=0))[counted] ** 2).sum(axis=1).mean()
+    assert error * variance == pytest.approx(errors[best].mean(), rel=1e-5)
+    excess = errors[penalty] - errors[best]
+    assert penalty >= best
+    assert excess.mean() <= excess.std() / np.sqrt(len(excess)) + 1e-9
 
 
 def test_the_regression_is_the_one_in_the_dual(problem):
     kernel, X, target = problem
-    found, _ = search_in_dual(kernel(X), target)
-    expected = dual_ridge(kernel, found.regularization)
+    found, expected = dual_of_values(kernel(X), 0.3), dual_ridge(kernel, 0.3)
     for ours, theirs in zip(found.fit(target), expected.fit(target), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
     np.testing.assert_allclose(
@@ -58,7 +62,9 @@ def test_the_regression_is_the_one_in_the_dual(problem):
 def test_the_kernel_between_rows_is_computed_once(container, linear):
     X = container(np.random.default_rng(0).poisson(0.5, size=(30, 8)).astype(float))
     kernel, values = kernel_between(X, linear=linear)
-    assert kernel.width == mean_distance_between(X)
+    rows = np.asarray(X.toarray() if sparse.issparse(X) else X)
+    pairs = [np.linalg.norm(one - other) for i, one in enumerate(rows) for j, other in enumerate(rows) if i != j]
+    assert kernel.width == pytest.approx(np.mean(pairs))
     np.testing.assert_array_equal(values, kernel(X))
 
 
@@ -78,15 +84,3 @@ def test_few_rows_are_solved_as_landmarks_are(monkeypatch, repeated):
     assert len(quick.dual_coef_) == (len(X) if repeated < 60 else 100)
     np.testing.assert_allclose(quick.label_confidence_.data, slow.label_confidence_.data, atol=1e-4)
     np.testing.assert_allclose(quick.decision_function(X), slow.decision_function(X), atol=1e-4)
-
-
-def test_known_kernel_rows_are_those_computed():
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    places = np.array([1, 5, 6, 30])
-    weighting = fit_weighting(X, "standard")
-    kernel, own = kernel_between(weighting.transform(X[places]), linear=False)
-    rows = RowSource(True, weighting, kernel)
-    found, expected = (kernel_rows(X, rows=rows, dtype=np.dtype(float), known=known) for known in ((places, own), None))
-    for ours, theirs in zip(found[0], expected[0], strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-14)
-    np.testing.assert_allclose(found[1][2], expected[1][2], atol=1e-13)

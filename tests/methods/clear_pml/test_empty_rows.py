@@ -4,17 +4,18 @@ from scipy import sparse
 
 from pmlkit import ClearPML
 from pmlkit.data import load_digit_strips
-from pmlkit.methods.clear_pml.empty_rows import decide_empty_rows
+from pmlkit.methods.clear_pml.empty_rows import decide_by_sample
+from pmlkit.methods.clear_pml.feature_weighting import feature_moments
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_emptiness_that_features_show_is_negative_and_chance_is_not(container):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 5)) * (rng.uniform(size=(400, 5)) < 0.5)
-    assert decide_empty_rows(container(X), X[:, 0] > 0.3).meaning == "negative"
+    assert decide_by_sample(container(X), X[:, 0] > 0.3, feature_moments(X)).meaning == "negative"
     for seed in range(5):
         is_empty = np.random.default_rng(seed).uniform(size=400) < 0.3
-        assert decide_empty_rows(container(X), is_empty).meaning == "unlabelled"
+        assert decide_by_sample(container(X), is_empty, feature_moments(X)).meaning == "unlabelled"
 
 
 def test_the_reason_is_logged_by_a_fit(caplog):

@@ -5,7 +5,7 @@ from scipy import sparse
 from pmlkit import _arrays
 from pmlkit.methods.clear_pml.block_ridge import RowSource
 from pmlkit.methods.clear_pml.feature_weighting import fit_weighting
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, mean_distance_between, row_blocks, sample_by_content
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between, row_blocks, smallest_hashes
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -39,17 +39,16 @@ def test_blocks_cover_all_rows_once(monkeypatch):
 def test_the_sample_follows_the_rows_wherever_they_stand():
     X = np.random.default_rng(0).normal(size=(50, 3))
     order = np.random.default_rng(1).permutation(50)
-    chosen = {tuple(row) for row in X[sample_by_content(X, 10)]}
-    assert chosen == {tuple(row) for row in X[order][sample_by_content(X[order], 10)]}
+    chosen = {tuple(row) for row in X[smallest_hashes(X, 10)[1]]}
+    assert chosen == {tuple(row) for row in X[order][smallest_hashes(X[order], 10)[1]]}
     assert len(chosen) == 10
 
 
 def test_the_mean_distance_is_the_mean_over_pairs():
     X = np.random.default_rng(0).normal(size=(12, 3))
     pairs = [np.linalg.norm(X[i] - X[j]) for i in range(12) for j in range(12) if i != j]
-    assert mean_distance_between(X) == pytest.approx(np.mean(pairs))
-    assert mean_distance_between(sparse.csr_array(X)) == pytest.approx(np.mean(pairs))
-    assert mean_distance_between(np.ones((3, 2))) == 1.0
+    for rows, expected in ((X, np.mean(pairs)), (sparse.csr_array(X), np.mean(pairs)), (np.ones((3, 2)), 1.0)):
+        assert kernel_between(rows, linear=False)[0].width == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

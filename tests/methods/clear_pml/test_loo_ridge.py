@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landmark_ridge import LandmarkRidge, unit_rows
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.dual_ridge import dual_of_values, search_in_dual
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
 
 
@@ -83,9 +83,10 @@ def test_the_search_finds_the_penalty_of_the_dual_with_every_row_as_landmark(pro
     kernel = LandmarkKernel(X, 0.8, linear=True)
     rows = np.arange(0, len(X), 3)
     for start in (0.1, 3.0, 300.0):
-        expected, _ = search_in_dual(kernel(X), target, rows, start=start)
+        penalty, _ = search_in_dual(kernel(X), target, rows, start=start)
+        expected = dual_of_values(kernel(X), penalty)
         found = LandmarkRidge(kernel, X, target, None, rows=rows, start=start)
-        assert found.regularization == expected.regularization
+        assert found.regularization == penalty
         np.testing.assert_allclose(found.loo_scores(), expected.loo_scores(target, expected.fit(target)), atol=1e-6)
 
 

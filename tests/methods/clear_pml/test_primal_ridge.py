@@ -134,7 +134,7 @@ def texts(n_rows=400, n_words=300, n_labels=6):
 @pytest.fixture
 def by_columns(monkeypatch):
     monkeypatch.setattr(ridge_choice, "LANDMARKS", 60)
-    monkeypatch.setattr(ridge_choice, "_ALL_ROWS", 10)
+    monkeypatch.setattr(ridge_choice, "_ALL_ROWS_OF_TEXT", 10)
 
 
 def test_many_rows_of_wide_text_are_solved_by_their_most_frequent_words(by_columns, monkeypatch):

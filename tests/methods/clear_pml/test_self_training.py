@@ -5,14 +5,13 @@ from scipy.special import expit
 
 from pmlkit.blocks import LocalEngine
 from pmlkit.methods.clear_pml import landmarks
-from pmlkit.methods.clear_pml.block_ridge import block_ridge
+from pmlkit.methods.clear_pml.block_ridge import block_ridge, kernel_between_landmarks
 from pmlkit.methods.clear_pml.cells import cells_of_block
+from pmlkit.methods.clear_pml.empty_rows import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
-from pmlkit.methods.clear_pml.loo_ridge import kernel_between_landmarks
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
-from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 
 PENALTY, WEIGHT = 0.7, 0.3
 

@@ -68,7 +68,7 @@ def test_answers_find_labels_that_go_together():
     all_true = is_candidate.sum(axis=1) >= 3
     answered = is_candidate * np.where(all_true, 1, -1)[:, None]
     answers = read_verified(answered, chance.shape)
-    competition, _ = likeliest_noise_model(chance, is_candidate, answers, 0.2, competition=0.8, presence=np.inf)
+    competition, _ = likeliest_noise_model(chance, is_candidate, *answers, 0.2, competition=0.8, presence=np.inf)
     assert competition < 0.5
 
 
@@ -83,8 +83,8 @@ def test_rates_are_the_most_probable_ones():
         return np.sum(np.logaddexp(0, z) - is_true * z) + prior
 
     best = minimize(loss, np.zeros(4), tol=1e-12).x
-    rates = fit_label_rates(log_odds, label, is_true, 3)
-    np.testing.assert_allclose([rates.shift, *rates.per_label], best, atol=1e-4)
+    shift, per_label = fit_label_rates(log_odds, label, is_true, 3)
+    np.testing.assert_allclose([shift, *per_label], best, atol=1e-4)
 
 
 def test_wrong_answers_are_refused(strips):

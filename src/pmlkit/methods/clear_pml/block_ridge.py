@@ -18,7 +18,7 @@ from pmlkit.blocks import Engine, LocalEngine, State
 from pmlkit.methods.clear_pml.cells import Cells
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
-from pmlkit.methods.clear_pml.loo_ridge import LARGEST_LEVERAGE, forward, kernel_between_landmarks, search_penalty
+from pmlkit.methods.clear_pml.loo_ridge import LARGEST_LEVERAGE, forward, search_penalty
 
 __all__ = ["BlockRidge", "RowSource", "block_ridge"]
 
@@ -140,11 +140,9 @@ def block_ridge(
     dtype: DTypeLike,
     penalty: float | None = None,
     own: FloatArray | None = None,
-    places: IntArray | None = None,
     trial: tuple[FloatArray, FloatArray] | None = None,
     start: float = 3.0,
-    solve: bool = True,
-) -> tuple[Any, float]:
+) -> tuple[BlockRidge, float]:
     """Compute the kernel moments, choose the penalty, and return the regression and its penalty.
 
     Parameters
@@ -161,24 +159,17 @@ def block_ridge(
         Given, it is not searched for.
     own : array of shape (n_landmarks, n_landmarks), optional
         The kernel between the landmarks where it is known.
-    places : array of int, optional
-        Which rows of a single block are the landmarks, so that their kernel is not computed again.
     trial : tuple of kernel rows and targets, optional
         Rows whose leave-one-out errors decide on the penalty.
     start : float
         Where the search begins.
-    solve : bool, default=True
-        False returns None in place of the regression.
     """
-    known = None if own is None or places is None else (places, own)
     own = kernel_between_landmarks(kernel, own)
     kept = engine.keeps(n_rows * len(own) * np.dtype(dtype).itemsize)
     rows = RowSource(kept, weighting, kernel)
     values: State | None = None
     if kept:
-        values, moments = engine.map_reduce(
-            kernel_rows, X, combine=merge_moments, rows=rows, dtype=np.dtype(dtype), known=known
-        )
+        values, moments = engine.map_reduce(kernel_rows, X, combine=merge_moments, rows=rows, dtype=np.dtype(dtype))
     else:
         moments = engine.reduce(kernel_moments, X, combine=merge_moments, rows=rows)
     _, mean, gram = moments
@@ -196,8 +187,6 @@ def block_ridge(
         target_mean = total / n_rows
         some = (trial[0] - mean).T
         penalty, _ = search_penalty(factor_at, products, some, trial[1] - target_mean, n_rows, start=start)
-    if not solve:
-        return None, penalty
     factor = factor_at(penalty)
     if values is not None:
         in_place = isinstance(engine, LocalEngine) and engine.memory_budget is None
@@ -209,20 +198,21 @@ def block_ridge(
     return BlockRidge(engine, source, leverage, cells, rows, factor, mean, n_rows, n_labels, dtype), penalty
 
 
-def kernel_rows(
-    X: Features, *, rows: RowSource, dtype: Any, known: tuple[IntArray, FloatArray] | None = None
-) -> tuple[tuple[FloatArray, FloatArray], Moments]:
-    """Return a block's kernel rows about their own mean with that mean, and their moments; some may be known."""
+def kernel_between_landmarks(kernel: LandmarkKernel, known: FloatArray | None = None) -> FloatArray:
+    """Return the kernel between the landmarks, safely positive definite."""
+    own = kernel(kernel.landmarks) if known is None else known.copy()
+    # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
+    own[np.diag_indices_from(own)] += 1e-9 * len(own)
+    return own
+
+
+def kernel_rows(X: Features, *, rows: RowSource, dtype: Any) -> tuple[tuple[FloatArray, FloatArray], Moments]:
+    """Return a block's kernel rows about their own mean with that mean, and their moments."""
     values = np.empty((X.shape[0], rows.kernel.landmarks.shape[0]), dtype=dtype)
     total = np.zeros(values.shape[1])
-    places = np.arange(len(values))
-    if known is not None:
-        places = np.setdiff1d(places, known[0])
-        values[known[0]] = known[1]
-        total += known[1].sum(axis=0)
-    for some, block in rows.kernel_rows(X if known is None else X[places]):
+    for some, block in rows.kernel_rows(X):
         total += block.sum(axis=0)
-        values[some if known is None else places[some]] = block
+        values[some] = block
     mean = total / max(len(values), 1)
     gram = np.zeros((len(mean), len(mean)))
     for some in row_blocks(*values.shape):

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, logit
 
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.block_ridge import all_scores, sample_rows
@@ -13,6 +12,7 @@ from pmlkit.methods.clear_pml.cells import Cells, SideBySide
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, true_probabilities
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
+from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = ["Mode", "NoiseModel", "as_log_odds", "blended_target"]
 
@@ -114,8 +114,7 @@ def corrected_probabilities(
 ) -> Any:
     """Yield slices of rows and their probabilities after the correction by label correlations."""
     for some, probability in _over(scored, rows, weights, calibration):
-        corrected = correlations.adjust(as_log_odds(probability))
-        yield some, expit(corrected, out=corrected)
+        yield some, expit(correlations.adjust(as_log_odds(probability)))
 
 
 def corrected_values(*scored: Any, **how: Any) -> FloatArray:

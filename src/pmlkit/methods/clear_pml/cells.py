@@ -145,9 +145,9 @@ def cells_of_block(Y: CSR, verified: Any = None) -> Cells:
         pattern = Y if used.all() else Y[used]
         yes, no = np.ones(pattern.nnz, dtype=bool), np.zeros(pattern.nnz, dtype=bool)
         return Cells(pattern, used, yes, yes, no, no)
-    answers = read_verified(verified, Y.shape)
-    used = np.ones(Y.shape[0], dtype=bool) if every else (np.diff(Y.indptr) > 0) | answers.rows
-    given, right, wrong = (table[used] for table in (Y.toarray() > 0, answers.right, answers.wrong))
+    right, wrong = read_verified(verified, Y.shape)
+    used = np.ones(Y.shape[0], dtype=bool) if every else (np.diff(Y.indptr) > 0) | (right | wrong).any(axis=1)
+    given, right, wrong = (table[used] for table in (Y.toarray() > 0, right, wrong))
     pattern = sparse.csr_array((given | right).astype(np.float64))
     where = row_of_cells(pattern), pattern.indices
     candidate = (given | right) & ~wrong

@@ -10,19 +10,19 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, logit
 
-from pmlkit._typing import CSR, BoolArray, FloatArray
+from pmlkit._typing import CSR, FloatArray
 from pmlkit.blocks import Engine, State
 from pmlkit.methods.clear_pml import cell_passes as passes
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, candidate_values, sample_scores
-from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds, blended_target
+from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
 from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shrunk_count, true_probabilities
 from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration, log_likelihood
-from pmlkit.methods.clear_pml.verified import Answers, fit_label_rates, likeliest_noise_model
+from pmlkit.methods.clear_pml.verified import fit_label_rates, likeliest_noise_model
+from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = [
     "COMPETITION",
@@ -30,8 +30,6 @@ __all__ = [
     "Evidence",
     "Final",
     "Rounds",
-    "as_log_odds",
-    "blended_target",
     "correlations_of",
     "rescaling_shift",
 ]
@@ -210,8 +208,7 @@ class Rounds:
         """Return scores, candidates and confidences of the sample's rows that have candidates."""
         scores = evidence.probability
         if correlations is not None:
-            scores = correlations.adjust(as_log_odds(scores))
-            expit(scores, out=scores)
+            scores = expit(correlations.adjust(as_log_odds(scores)))
         table = _stacked(self.engine.reduce(passes.given_sample, self.cells, confidence, self.first, step=self.step))
         labelled = np.diff(table.indptr) > 0 if self.n_labels > 1 else np.ones(table.shape[0], dtype=bool)
         if not labelled.all():
@@ -239,16 +236,13 @@ class Rounds:
             if every_row_has_a_label is False:
                 presence = min(presence, _PRESENCE_IF_IN_DOUBT)
             if n_answers:
-                chances, given, right, wrong = self._answered()
+                parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
+                chance, given, right, wrong = (np.concatenate([part[k] for part in parts]) for k in range(4))
                 competition, presence = likeliest_noise_model(
-                    chances, given, Answers(right, wrong), self.floor, competition=competition, presence=presence
+                    chance, given, right, wrong, self.floor, competition=competition, presence=presence
                 )
         self.noise = NoiseModel(self.floor, presence, independent, competition)
         self.has_answers = n_answers > 0
-
-    def _answered(self) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
-        parts = self.engine.reduce(passes.answered_rows, self.cells, self.chance)
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))  # type: ignore[return-value]
 
     def confidence(self, chance: State, competition: float, *, keep: bool = True) -> State:
         """Return the confidences at some probabilities of being true."""
@@ -331,11 +325,9 @@ class Rounds:
         shift = rescaling_shift(self.engine, plain, n_true)
         asked = self.engine.reduce(passes.asked_cells, self.cells, plain, shift=shift)
         log_odds, label, is_true = (np.concatenate([part[k] for part in asked]) for k in range(3))
-        rates = fit_label_rates(log_odds, label, is_true, self.n_labels)
-        n_open = self.engine.reduce(
-            passes.open_total, self.cells, plain, shift=shift, rates=rates.shift + rates.per_label
-        )
-        return float(n_open), rates.per_label
+        of_all, per_label = fit_label_rates(log_odds, label, is_true, self.n_labels)
+        n_open = self.engine.reduce(passes.open_total, self.cells, plain, shift=shift, rates=of_all + per_label)
+        return float(n_open), per_label
 
     def _scaled(self, mode: Mode, values: State, n_true: float, *, keep: bool = True) -> State:
         if mode != "several":

@@ -16,16 +16,16 @@ from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.base import BasePML, Learned, LearnedBlocks
 from pmlkit.methods.clear_pml import cell_passes as passes
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
+from pmlkit.methods.clear_pml.cell_passes import as_log_odds
 from pmlkit.methods.clear_pml.cells import Cells, cells_of_block
-from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, as_log_odds, correlations_of
+from pmlkit.methods.clear_pml.confidence_rounds import Evidence, Rounds, correlations_of
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
 from pmlkit.methods.clear_pml.empty_rows import ROWS as EMPTY_ROWS_SAMPLE
-from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample
+from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample, fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.ridge_choice import LANDMARKS, choose_ridge, solves_all_rows
-from pmlkit.methods.clear_pml.self_training import fit_with_pseudo_labels
 from pmlkit.methods.clear_pml.survey import (
     Survey,
     chosen_rows,
@@ -56,9 +56,10 @@ class ClearPML(BasePML):
     Parameters
     ----------
     n_landmarks : int or "auto", default="auto"
-        Rows that span the kernel's functions. "auto" takes all rows of wide text (1,000 words or more) up to 8,000
-        rows, and otherwise 1,000; with millions of rows there are fewer, so that the kernel fits into memory. More than
-        8,000 rows of wide text need none: "auto" solves linear regression on their 5,000 to 10,000 most frequent words.
+        Rows that span the kernel's functions. "auto" takes all of up to 2,500 rows where each has candidates (up to
+        8,000 of wide text, with 1,000 words or more), and otherwise 1,000; with millions of rows there are fewer, so
+        that the kernel fits into memory. More than 8,000 rows of wide text need none: "auto" solves linear regression
+        on their 5,000 to 10,000 most frequent words.
     mode : {"auto", "several", "single"}, default="auto"
         Whether a row may have several true labels or has at most one. "auto" weights both by the evidence: "single"
         counts where it makes the best label, out of sample, a candidate clearly more often.
@@ -113,8 +114,8 @@ class ClearPML(BasePML):
     a true label, and join the predictor by self-training: it is refitted with its own predictions for them.
 
     Beyond 2,000 labels cost and memory follow the candidates: one curve serves all labels, there is no map between
-    labels, and wide text is solved by words and 100 directions of them (see docs/scaling.md). `noise_floor_` is then
-    the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells `out_of_fold_scores_` is
+    labels, and wide text is solved by words and 100 directions of them (see docs/many-labels.md). `noise_floor_` is
+    then the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells `out_of_fold_scores_` is
     a CSR array of the candidates and each row's ten best labels.
 
     Noise that depends on the features in the same way as the truth cannot be told from it, by this or any

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.special import expit
 
 from pmlkit._typing import FloatArray
+from pmlkit.numerics.sigmoid import expit
 
 __all__ = ["LabelCorrelations", "fit_label_correlations"]
 

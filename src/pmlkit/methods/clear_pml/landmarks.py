@@ -14,10 +14,8 @@ from pmlkit.numerics.products import as_dense
 __all__ = [
     "LandmarkKernel",
     "kernel_between",
-    "mean_distance_between",
     "merge_smallest",
     "row_blocks",
-    "sample_by_content",
     "smallest_hashes",
 ]
 
@@ -79,28 +77,21 @@ class LandmarkKernel:
         return product
 
 
-def sample_by_content(X: Features, size: int) -> IntArray:
-    """Return `size` different rows (or all that there are), chosen by a hash of their content.
-
-    The choice does not depend on the order of the rows; of identical rows only the first is taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.clear_pml.landmarks import sample_by_content
-    >>> X = np.array([[1.0], [2.0], [2.0], [3.0]])
-    >>> sample_by_content(X, 3).tolist(), len(sample_by_content(X, 2))
-    ([0, 1, 3], 2)
-    """
-    return np.sort(smallest_hashes(X, size)[1])
-
-
 HashSample = tuple[NDArray[np.uint64], IntArray]
 """The smallest hashes of rows in ascending order, and the first row of each."""
 
 
 def smallest_hashes(X: Features, size: int) -> HashSample:
-    """Return the smallest different hashes of rows, and the first row that has each."""
+    """Return the smallest different hashes of rows, and the first row that has each: a sample in whatever order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.landmarks import smallest_hashes
+    >>> X = np.array([[1.0], [2.0], [2.0], [3.0]])
+    >>> sorted(smallest_hashes(X, 3)[1].tolist())
+    [0, 1, 3]
+    """
     hashes, first = np.unique(row_hash(X, precision=np.float32), return_index=True)
     return hashes[:size], first[:size]
 
@@ -110,19 +101,6 @@ def merge_smallest(first: HashSample, second: HashSample, size: int) -> HashSamp
     rows = np.concatenate([first[1], second[1]])
     hashes, where = np.unique(np.concatenate([first[0], second[0]]), return_index=True)
     return hashes[:size], rows[where[:size]]
-
-
-def mean_distance_between(X: Features) -> float:
-    """Return the mean distance between two rows; 1 where all are equal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmlkit.methods.clear_pml.landmarks import mean_distance_between
-    >>> mean_distance_between(np.array([[0.0], [2.0], [4.0]])).__round__(3)
-    2.667
-    """
-    return _mean_distance(_inner(X, X), _squares(X))
 
 
 def kernel_between(X: Features, *, linear: bool) -> tuple[LandmarkKernel, FloatArray]:
@@ -142,7 +120,10 @@ def kernel_between(X: Features, *, linear: bool) -> tuple[LandmarkKernel, FloatA
 
 
 def _mean_distance(inner: FloatArray, squares: FloatArray) -> float:
-    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0))
+    distance = np.multiply(inner, -2.0)
+    distance += squares[:, None]
+    distance += squares
+    np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
     np.fill_diagonal(distance, 0.0)
     n_pairs = len(distance) * (len(distance) - 1)
     mean = float(distance.sum() / n_pairs) if n_pairs else 0.0

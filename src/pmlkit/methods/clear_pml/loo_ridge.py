@@ -7,25 +7,24 @@ is ordinary kernel ridge regression.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
 
-from pmlkit._typing import FloatArray
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit._typing import CSR, Features, FloatArray, IntArray
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 
-__all__ = ["LARGEST_LEVERAGE", "forward", "kernel_between_landmarks", "search_penalty", "walk_penalties"]
+__all__ = [
+    "LARGEST_LEVERAGE",
+    "forward",
+    "search_on_landmarks",
+    "search_penalty",
+    "walk_penalties",
+]
 
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 LARGEST_LEVERAGE = 1.0 - 1e-6
-
-
-def kernel_between_landmarks(kernel: LandmarkKernel, known: FloatArray | None = None) -> FloatArray:
-    """Return the kernel between the landmarks, safely positive definite."""
-    own = kernel(kernel.landmarks) if known is None else known.copy()
-    # A row's kernel with itself is 1 or 2: this is far below anything that rows could show.
-    own[np.diag_indices_from(own)] += 1e-9 * len(own)
-    return own
 
 
 def search_penalty(
@@ -63,6 +62,46 @@ def search_penalty(
         return np.asarray(np.einsum("ij,ij->i", left_out, left_out))
 
     return walk_penalties(errors_at, wanted, start=start)
+
+
+def search_on_landmarks(
+    kernel: LandmarkKernel, own: FloatArray, X: Features, target: CSR, some: IntArray, *, start: float
+) -> tuple[float, float]:
+    """Choose the penalty of the regression on landmarks by the leave-one-out errors of some rows, in single precision.
+
+    Parameters
+    ----------
+    kernel : LandmarkKernel
+    own : array of shape (n_landmarks, n_landmarks)
+        The kernel between the landmarks.
+    X : array or CSR array of shape (n_rows, n_features)
+        Weighted rows.
+    target : CSR array of shape (n_rows, n_targets)
+    some : array of int
+        The rows whose errors are counted.
+    start : float
+        Where the search begins.
+    """
+    n_rows, n_landmarks = X.shape[0], len(own)
+    kernel = replace(kernel, landmarks=kernel.landmarks.astype(np.float32))
+    values = np.empty((n_rows, n_landmarks), dtype=np.float32)
+    for rows in row_blocks(n_rows, n_landmarks):
+        values[rows] = kernel(X[rows].astype(np.float32))
+    values -= values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    gram = values.T @ values
+    # What rounding leaves of directions that rows do not show must not make the matrix indefinite.
+    gram[np.diag_indices_from(gram)] += n_landmarks * np.finfo(np.float32).eps * gram.diagonal().max()
+    own = own.astype(np.float32)
+    mean = np.asarray(target.mean(axis=0), dtype=np.float64).ravel()
+    moments = (target.astype(np.float32).T @ values).T
+    wanted = (target[some].toarray() - mean).astype(np.float32)
+
+    def factor_at(penalty: float) -> FloatArray:
+        system = gram + np.float32(penalty) * own
+        # Symmetric, so that the transpose is the same matrix in the order of LAPACK.
+        return np.asarray(linalg.cholesky(system.T, lower=True, overwrite_a=True, check_finite=False))
+
+    return search_penalty(factor_at, moments, values[some].T, wanted, n_rows, start=start)
 
 
 def walk_penalties(

@@ -2,15 +2,14 @@
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks, State
 from pmlkit.methods.clear_pml.block_ridge import BlockRidge, block_ridge
-from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_ridge
-from pmlkit.methods.clear_pml.dual_search import search_in_dual
+from pmlkit.methods.clear_pml.dual_ridge import DualRidge, dual_of_values, dual_ridge, search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import (
     FeatureMoments,
     FeatureWeighting,
@@ -18,6 +17,7 @@ from pmlkit.methods.clear_pml.feature_weighting import (
     possible_weightings,
 )
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
+from pmlkit.methods.clear_pml.loo_ridge import search_on_landmarks
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.survey import Survey, candidate_table, chosen_rows
@@ -31,12 +31,13 @@ LANDMARKS = 1000
 """How many there are by default; they cannot hold what rows with more features than that say."""
 
 _ROWS_TO_COMPARE, _ROWS_TO_TRY = 250, 500  # whose errors decide on the weights of features, and on the penalty
-_ALL_ROWS = 8_000  # of wide text up to which all are landmarks; beyond, it is solved by columns:
+_ALL_ROWS = 2_500  # up to which all are landmarks: no slower than with 1,000 of them
+_ALL_ROWS_OF_TEXT = 8_000  # the same; beyond, wide text is solved by columns:
 _FEWEST_COLUMNS, _MOST_COLUMNS = 5_000, 10_000  # between them, as many as have
 _CUBE_PER_CELL = 5_000.0  # d^3 below this many times the products of a linear model,
 _CELLS_PER_ROW = 20.0  # whose rows cost as much as so many cells
 _MOSTLY_DIFFERENT = 0.8  # share of different rows from which solving with all of them is faster
-_ROWS_IN_DOUBLE = 2_000
+_ROWS_IN_DOUBLE = 1_600  # solved with all of them as landmarks
 _CELLS_IN_DOUBLE = 50_000_000  # of the kernel, beyond which it is kept in single precision
 _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 
@@ -61,9 +62,13 @@ class RidgeChoice:
 
 
 def solves_all_rows(survey: Survey, rows: RowBlocks, n_landmarks: int | Literal["auto"]) -> bool:
-    """Tell whether all rows of wide text are landmarks, solved in one place."""
-    few = rows.n_rows <= _ALL_ROWS and rows.n_labels <= MANY_LABELS
-    return few and _is_wide_text(survey.moments, n_landmarks)
+    """Tell whether more rows than usual are landmarks, all of them, solved in one place."""
+    if n_landmarks != "auto" or rows.n_labels > MANY_LABELS:
+        return False
+    if _is_wide_text(survey.moments, n_landmarks):
+        return rows.n_rows <= _ALL_ROWS_OF_TEXT
+    # Rows without candidates join the regression on landmarks, and not this one.
+    return LANDMARKS < rows.n_rows == sum(survey.n_used) <= _ALL_ROWS
 
 
 def choose_ridge(
@@ -115,9 +120,10 @@ def choose_ridge(
             kernel = replace(kernel, landmarks=weighting.transform(rows.X.compute()))
             own = kernel(kernel.landmarks)
         (everything,) = table
-        dual, _ = search_in_dual(own, everything.toarray(), trial, start=start)
-        return RidgeChoice(weighting, kernel, dual, dual.regularization)
-    exact = exact and kernel.landmarks.shape[0] < n_used and not complete
+        penalty, _ = search_in_dual(own, everything.toarray(), trial, start=start)
+        return RidgeChoice(weighting, kernel, dual_of_values(own, penalty), penalty)
+    if exact and not complete and kernel.landmarks.shape[0] < n_used and (is_wide_text or len(chosen) == most):
+        return _solve_with_all_rows(rows, used, cells, weighting, kernel, own, chosen=chosen, trial=trial, start=start)
     ridge, penalty = block_ridge(
         rows.engine,
         used,
@@ -128,15 +134,36 @@ def choose_ridge(
         n_labels=rows.n_labels,
         dtype=np.float32 if n_used * kernel.landmarks.shape[0] > _CELLS_IN_DOUBLE else np.float64,
         own=own,
-        places=chosen if n_used == rows.n_rows and len(rows.sizes) == 1 else None,
-        trial=(_rows_of_trial(weighting, kernel, own, chosen, trial, trial_X), targets),
+        trial=(kernel(weighting.transform(trial_X)), targets),
         start=start,
-        solve=not exact,
     )
-    if exact:
-        kernel = replace(kernel, landmarks=weighting.transform(used.compute()))
-        ridge = dual_ridge(kernel, penalty, dtype=np.float32 if n_used > _ROWS_IN_DOUBLE else np.float64)
     return RidgeChoice(weighting, kernel, ridge, penalty)
+
+
+def _solve_with_all_rows(
+    rows: RowBlocks,
+    used: State,
+    cells: State,
+    weighting: FeatureWeighting,
+    kernel: LandmarkKernel,
+    own: FloatArray,
+    *,
+    chosen: IntArray,
+    trial: IntArray,
+    start: float,
+) -> RidgeChoice:
+    """Choose the penalty with fewer landmarks (text) or fewer rows, and solve with all rows as landmarks."""
+    (of_rows,) = cells
+    table = of_rows.sparse_values(of_rows.candidate.astype(np.float64))
+    features = weighting.transform(used.compute())
+    if kernel.linear:
+        trial = np.searchsorted(np.flatnonzero(of_rows.used), trial)
+        penalty, _ = search_on_landmarks(kernel, own, features, table, trial, start=start)
+    else:
+        penalty, _ = search_in_dual(own, table[chosen].toarray(), np.searchsorted(chosen, trial), start=start)
+    dtype = np.float32 if features.shape[0] > _ROWS_IN_DOUBLE else np.float64
+    kernel = replace(kernel, landmarks=features)
+    return RidgeChoice(weighting, kernel, dual_ridge(kernel, penalty, dtype=dtype), penalty)
 
 
 def _choose_weighting(
@@ -145,29 +172,14 @@ def _choose_weighting(
     """Return the weighting with the smallest leave-one-out error of a few rows, and its penalty."""
     weightings = possible_weightings(moments)
     few = np.arange(0, len(targets), -(-len(targets) // _ROWS_TO_COMPARE))
-    trials: list[tuple[FeatureWeighting, Any, float]] = []
+    trials: list[tuple[FeatureWeighting, float, float]] = []
     for kind in weightings:
         weighting = fit_weighting(moments, kind)
         _, values = kernel_between(weighting.transform(trial_X[few]), linear=weightings[0] != "standard")
         trials.append((weighting, *search_in_dual(values, targets[few])))
     logger.info("Leave-one-out errors of the weightings: %s", {found[0].weighting: found[-1] for found in trials})
-    weighting, ridge, _ = min(trials, key=lambda found: found[-1])
-    return weighting, ridge.regularization
-
-
-def _rows_of_trial(
-    weighting: FeatureWeighting,
-    kernel: LandmarkKernel,
-    own: FloatArray,
-    chosen: IntArray,
-    trial: IntArray,
-    trial_X: Features,
-) -> FloatArray:
-    """Return the kernel between some rows and the landmarks; known where these are landmarks."""
-    place = np.searchsorted(chosen, trial)
-    if (place < len(chosen)).all() and (chosen[place] == trial).all():
-        return np.asarray(own[place])
-    return np.asarray(kernel(weighting.transform(trial_X)))
+    weighting, penalty, _ = min(trials, key=lambda found: found[-1])
+    return weighting, penalty
 
 
 def _is_wide_text(moments: FeatureMoments, n_landmarks: int | Literal["auto"]) -> bool:

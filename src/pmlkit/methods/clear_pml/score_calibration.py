@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
 
 from pmlkit._typing import FloatArray, IntArray
+from pmlkit.numerics.sigmoid import expit, logit
 
 __all__ = ["ScoreCalibration", "fit_calibration", "log_likelihood"]
 
@@ -75,11 +75,13 @@ def fit_calibration(scores: FloatArray, target: FloatArray, power: float = 1.0) 
     share = np.clip(mean, floor, 1.0 - floor)
     spread = np.sqrt(share * (1.0 - share))
     cells = _summarise(_to_power(scores, power), target, mean, spread)
-    start = logit(share), np.full(len(mean), _TYPICAL_SLOPE)
-    _, slopes = _maximum(cells, *start, _TYPICAL_SLOPE, _LOOSE)
-    frequent = target.sum(axis=0) >= _FREQUENT
-    typical = float(np.median(slopes[frequent])) if frequent.any() else _TYPICAL_SLOPE
-    intercept, slope = _maximum(cells, start[0], slopes, typical, _FIRM)
+    intercept, slope, typical = logit(share), np.full(len(mean), _TYPICAL_SLOPE), _TYPICAL_SLOPE
+    frequent = np.flatnonzero(target.sum(axis=0) >= _FREQUENT)
+    if len(frequent):
+        found = _maximum(cells.of_labels(frequent), intercept[frequent], slope[frequent], typical, _LOOSE)
+        intercept[frequent], slope[frequent] = found
+        typical = float(np.median(slope[frequent]))
+    intercept, slope = _maximum(cells, intercept, slope, typical, _FIRM)
     return ScoreCalibration(mean, spread, intercept, slope, power)
 
 
@@ -113,16 +115,16 @@ class _Cells:
     ----------
     units, target : arrays
         Means over the rows of the bin.
-    count : array or 1.0
-        How many rows the bin has.
+    count : array, optional
+        How many rows the bin has; one where there is no array.
     """
 
     units: FloatArray
     target: FloatArray
-    count: FloatArray | float
+    count: FloatArray | None
 
     def of_labels(self, labels: IntArray) -> "_Cells":
-        count = self.count[:, labels] if isinstance(self.count, np.ndarray) else self.count
+        count = None if self.count is None else self.count[:, labels]
         return _Cells(self.units[:, labels], self.target[:, labels], count)
 
 
@@ -130,7 +132,7 @@ def _summarise(scores: FloatArray, target: FloatArray, mean: FloatArray, spread:
     """Standardise scores; with many rows, replace them by the means of narrow bins (equal for the curve's purposes)."""
     n_rows, n_labels = scores.shape
     if n_rows <= 2 * _N_BINS:
-        return _Cells((scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype), target, 1.0)
+        return _Cells((scores - mean.astype(scores.dtype)) / spread.astype(scores.dtype), target, None)
     units, shares, counts = (np.zeros((_N_BINS, n_labels)) for _ in range(3))
     step = max(1, _BLOCK_CELLS // n_rows)
     for first in range(0, n_labels, step):
@@ -162,8 +164,10 @@ def _maximum(
         units = some.units
         old_slope = slope[moving]
         chance = expit(units * old_slope.astype(kind) + intercept[moving].astype(kind))
-        rest = (some.target - chance) * some.count
-        weight = chance * (1.0 - chance) * some.count
+        rest = some.target - chance
+        weight = chance * (1.0 - chance)
+        if some.count is not None:
+            rest, weight = rest * some.count, weight * some.count
         slant = weight * units
         a, b = weight.sum(axis=0, dtype=np.float64) + 1e-9, slant.sum(axis=0, dtype=np.float64)
         c = np.einsum("ij,ij->j", slant, units).astype(np.float64) + precision

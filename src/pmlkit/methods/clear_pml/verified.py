@@ -1,6 +1,5 @@
 """What the answers of a reviewer say: about the cells themselves, the noise model and the labels' rates."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import expit
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.posterior import candidate_confidence
 
-__all__ = ["Answers", "LabelRates", "fit_label_rates", "likeliest_noise_model", "read_verified"]
+__all__ = ["fit_label_rates", "likeliest_noise_model", "read_verified"]
 
 _SHIFT_VARIANCE, _LABEL_VARIANCE = 4.0, 0.5  # of the log odds' corrections, for all labels and for each
 _NEEDED_GAIN = 2.0  # in log likelihood, to leave the default noise model
@@ -18,30 +17,8 @@ _THETAS = (0.05, 0.2, 0.5, 1.0, 2.0)
 _PRESENCES = (1.0, 3.0, 10.0, 30.0, 100.0, float("inf"))
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Cells that a reviewer has looked at.
-
-    Attributes
-    ----------
-    right, wrong : bool arrays of shape (n_samples, n_labels)
-    """
-
-    right: BoolArray
-    wrong: BoolArray
-
-    @property
-    def rows(self) -> BoolArray:
-        """Which rows have an answer."""
-        return np.asarray((self.right | self.wrong).any(axis=1))
-
-    def of_rows(self, rows: BoolArray) -> "Answers":
-        """Return the answers of some rows."""
-        return Answers(self.right[rows], self.wrong[rows])
-
-
-def read_verified(verified: Any, shape: tuple[int, int]) -> Answers:
-    """Return the answers in an array of +1 (right), -1 (wrong) and 0 (not reviewed).
+def read_verified(verified: Any, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
+    """Return which cells are right, and which wrong, by an array of +1, -1 and 0 (not reviewed).
 
     Parameters
     ----------
@@ -53,40 +30,46 @@ def read_verified(verified: Any, shape: tuple[int, int]) -> Answers:
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.clear_pml.verified import read_verified
-    >>> read_verified(np.array([[1, 0, -1]]), (1, 3)).wrong
-    array([[False, False,  True]])
+    >>> read_verified(np.array([[1, 0, -1]]), (1, 3))
+    (array([[ True, False, False]]), array([[False, False,  True]]))
     """
     values = np.asarray(verified.toarray() if sparse.issparse(verified) else verified)
     if values.shape != shape:
         raise ValueError(f"verified must have the shape of y, {shape}, got {values.shape}.")
     if not np.isin(values, (-1, 0, 1)).all():
         raise ValueError("verified must hold +1 (right), -1 (wrong) and 0 (not reviewed), got other values.")
-    return Answers(values > 0, values < 0)
+    return values > 0, values < 0
 
 
 def likeliest_noise_model(
-    chance: FloatArray, is_candidate: BoolArray, answers: Answers, floor: float, *, competition: float, presence: float
+    chance: FloatArray,
+    is_candidate: BoolArray,
+    right: BoolArray,
+    wrong: BoolArray,
+    floor: float,
+    *,
+    competition: float,
+    presence: float,
 ) -> tuple[float, float]:
     """Return the competition and the presence weight under which the answers are likeliest.
 
     Parameters
     ----------
     chance, is_candidate : arrays of shape (n_samples, n_labels)
-        Probabilities of being true, and the candidates as they were given.
-    answers : Answers
+        Probabilities of being true, and the candidates as they were given, of rows with answers.
+    right, wrong : bool arrays of shape (n_samples, n_labels)
+        The answers.
     floor : float
     competition, presence : float
         Defaults, kept unless the answers clearly speak for others.
     """
-    rows = answers.rows
-    chance, is_candidate, some = chance[rows], is_candidate[rows], answers.of_rows(rows)
-    asked = (some.right | some.wrong) & is_candidate
-    is_true = some.right[asked]
+    asked = (right | wrong) & is_candidate
+    is_true = right[asked]
 
     def fit(competition: float, presence: float) -> float:
         confidence = candidate_confidence(chance, is_candidate, floor, competition=competition, presence=presence)
         log_odds = _log_odds(confidence[asked])
-        shift = float(fit_label_rates(log_odds, np.zeros(len(log_odds), dtype=int), is_true, 1).shift)
+        shift, _ = fit_label_rates(log_odds, np.zeros(len(log_odds), dtype=int), is_true, 1)
         z = log_odds + shift
         return float(np.sum(np.where(is_true, z, 0.0) - np.logaddexp(0.0, z)) - shift**2 / (2.0 * _SHIFT_VARIANCE))
 
@@ -100,23 +83,9 @@ def likeliest_noise_model(
     return best
 
 
-@dataclass(frozen=True)
-class LabelRates:
-    """Corrections of confidences, in log odds.
-
-    Attributes
-    ----------
-    shift : float
-        Of all labels.
-    per_label : array of shape (n_labels,)
-        Of each label, added to the common one.
-    """
-
-    shift: float
-    per_label: FloatArray
-
-
-def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n_labels: int) -> LabelRates:
+def fit_label_rates(
+    log_odds: FloatArray, label: IntArray, is_true: BoolArray, n_labels: int
+) -> tuple[float, FloatArray]:
     """Fit how much more or less often candidates are right than their confidences say, by answered cells.
 
     The corrections have normal priors about zero (MAP by Newton's method). Which cells were asked may depend on their
@@ -130,12 +99,17 @@ def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n
     is_true : bool array of shape (n_answers,)
     n_labels : int
 
+    Returns
+    -------
+    shift, per_label : float, array of shape (n_labels,)
+        What is added to the log odds of all labels, and to those of each.
+
     Examples
     --------
     >>> import numpy as np
     >>> from pmlkit.methods.clear_pml.verified import fit_label_rates
-    >>> rates = fit_label_rates(np.zeros(200), np.arange(200) % 2, np.arange(200) % 2 == 0, 2)
-    >>> bool(rates.per_label[0] > 1 > -1 > rates.per_label[1])
+    >>> _, per_label = fit_label_rates(np.zeros(200), np.arange(200) % 2, np.arange(200) % 2 == 0, 2)
+    >>> bool(per_label[0] > 1 > -1 > per_label[1])
     True
     """
     shift, per_label = 0.0, np.zeros(n_labels)
@@ -152,7 +126,7 @@ def fit_label_rates(log_odds: FloatArray, label: IntArray, is_true: BoolArray, n
         shift, per_label = shift + float(np.clip(step, -2.0, 2.0)), per_label + np.clip(steps, -2.0, 2.0)
         if max(abs(step), float(np.abs(steps).max())) < 1e-6:
             break
-    return LabelRates(shift, per_label)
+    return shift, per_label
 
 
 def _log_odds(confidence: FloatArray) -> FloatArray:
