@@ -26,7 +26,7 @@ def commands() -> dict[str, Any]:
 
 def reference() -> str:
     """Return the page."""
-    shared: dict[str, dict[str, str]] = {panel: {} for panel in _SHARED}
+    shared: dict[str, dict[str, tuple[str, str, str]]] = {panel: {} for panel in _SHARED}
     parts = []
     for name, command in commands().items():
         own, used = [], []
@@ -37,13 +37,14 @@ def reference() -> str:
                 used += [panel] if panel not in used else []
             elif param.name != "help":
                 own.append(line)
-        also = f"\n\nAlso: {', '.join(panel.lower() for panel in used)}." if used else ""
+        links = [f"[{panel.lower()}](#{panel.lower().replace(' ', '-')})" for panel in used]
+        also = f"\n\nAlso the options for {', '.join(links)}." if used else ""
         words = [p.metavar or p.name.upper() for p in _arguments(command)]
         words = [word if p.required else f"[{word}]" for word, p in zip(words, _arguments(command), strict=True)]
         usage = " ".join([f"pmlkit {name}", *words])
         head = f"## {name}\n\n{_text(inspect.cleandoc(command.help or ''))}\n\n`{usage} [OPTIONS]`\n"
         parts.append(head + ("\n" + _table(own) if own else "") + also)
-    tables = [f"## {panel}\n\n{_table(shared[panel].values())}" for panel in _SHARED]
+    tables = [f"## {panel}\n\n{_table(list(shared[panel].values()))}" for panel in _SHARED]
     return "\n\n".join([_INTRODUCTION.strip(), *tables, *parts]) + "\n"
 
 
@@ -51,27 +52,37 @@ def _arguments(command: Any) -> list[Any]:
     return [param for param in command.params if param.param_type_name == "argument"]
 
 
-def _line(param: Any) -> str:
+def _line(param: Any) -> tuple[str, str, str]:
+    """Return an option, its meaning and its default."""
     if param.param_type_name == "argument":
         words = f"`{param.metavar or param.name.upper()}`"
     else:
         metavar = "" if param.is_flag or not param.metavar else f" {param.metavar}"
         words = ", ".join(f"`{word}`" for word in param.opts)
-        words += f" {_text(metavar.strip())}" if metavar else ""
+        words += f" {_text(metavar.strip().replace('|', ' | '))}" if metavar else ""
     default = param.show_default if isinstance(param.show_default, str) else param.default
     shown = not (default is None or default is False or default in ((), [])) and param.show_default is not False
-    return f"| {words} | {_text(param.help or '')} | {_text(default) if shown and not callable(default) else ''} |"
+    meaning, _, said = (param.help or "").partition(r"\[default: ")
+    text = str(default) if shown and not callable(default) else said.removesuffix("]")
+    return words, _text(meaning.strip()), _text(text)
 
 
 def _text(value: object) -> str:
-    text = str(value).replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
+    text = re.sub(r"(?<!\w)'([^' ]+)'(?!\w)", r"`\1`", str(value).replace("|", r"\|"))
     outside = re.split(r"(`[^`]*`)", text)  # what stands between backticks is code already
-    outside[::2] = [re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r"`\1`", part) for part in outside[::2]]
+    outside[::2] = [_prose(part) for part in outside[::2]]
     return "".join(outside)
 
 
-def _table(lines: Any) -> str:
-    return "\n".join(["| option | meaning | default |", "|---|---|---|", *lines])
+def _prose(text: str) -> str:
+    text = re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r"`\1`", text.replace("<", "&lt;").replace("*", r"\*"))
+    return re.sub(r"docs/([a-z-]+)\.md", r"[docs/\1.md](../\1.md)", text)
+
+
+def _table(lines: list[tuple[str, str, str]]) -> str:
+    rows = [("option", "meaning", "default"), ("---",) * 3, *lines]
+    width = 3 if any(default for *_, default in lines) else 2  # no column without any entry
+    return "\n".join(f"| {' | '.join(row[:width])} |" for row in rows)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 default_role = "py:obj"
 pygments_style = "default"
+smartquotes_action = "De"  # quotation marks stay as they are typed: many of them are code
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -149,9 +150,13 @@ def _unwrapped(text: str) -> str:
 
 
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Let long names break after their parts, and options never at a hyphen."""
+    """Let long names break after their parts; options never at a hyphen, nor numbers before their unit."""
     body = context.get("body", "")
-    body = re.sub(r'<span class="pre">(?=--\w)', '<span class="pre keep">', body)
+    body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
+    parts = re.split(r"(<pre>.*?</pre>)", body, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"(?<=\d) (?=%|(?:ms|s|KB|MB|GB)\b)", "\u00a0", part) for part in parts[::2]]
+    body = "".join(parts)
+    context["toc"] = re.sub(r">[^<]+<", lambda text: re.sub(r"\.(?=[a-z])", ".<wbr>", text[0]), context.get("toc", ""))
     body = re.sub(r"<h1>[^<]*", lambda title: title[0].replace("_", "_<wbr>"), body)
     body = re.sub(
         r'(?<=<span class="pre">)[^<]{12,}(?=</span>)',

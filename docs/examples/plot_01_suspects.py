@@ -60,9 +60,7 @@ figure.suptitle("Does the picture show the suspect digit?", fontsize=11)
 truth = strips.truth.toarray()
 wrong = truth[result.rows[result.order], result.Y.indices[result.order]] == 0
 for n in (100, 500, 1000, 2000):
-    print(
-        f"of the {n:4d} most suspicious labels {wrong[:n].mean():.0%} are false, of {n:4d} at random {wrong.mean():.0%}"
-    )
+    print(f"first {n:4d}: {wrong[:n].mean():.0%} false, at random {wrong.mean():.0%}")
 
 # %%
 # What follows

@@ -4,8 +4,8 @@ What false labels do to a model
 
 **Question.** Is a method for candidate labels worth it, or does plain logistic regression do?
 
-**Answer.** It depends on how many candidates are false. **With few there is nothing to win in ranking; with as many
-false candidates as true ones, the method that doubts them ranks better and predicts better label sets.**
+**Answer.** It depends on how many candidates are false. **Without any there is nothing to win; with as many false
+candidates as true ones, the method that doubts them ranks better and predicts better label sets.**
 """
 
 import matplotlib.pyplot as plt
@@ -68,6 +68,6 @@ for metric in METRICS:
 # What follows
 # ------------
 # Without false candidates take the simpler model. One data set and one draw of the noise are a picture, not a
-# comparison: :doc:`the method's page </methods/clear-pml>` has 79 configurations of nineteen data sets, losses
+# comparison: :doc:`the method's page </methods/clear-pml>` has 61 configurations of 16 data sets, losses
 # included, and :doc:`/choosing` turns them into a table of decisions.
 plt.show()

@@ -38,11 +38,10 @@ for n_iter in STEPS:
 
 # %%
 # Four pictures with their candidates. Dark blue: labels that the picture shows. Orange: false candidates. The method
-# sees neither color.
+# sees neither colour.
 ROWS = [3, 8, 14, 27]
-figure, axes = plt.subplots(
-    len(ROWS), len(confidence) + 1, figsize=(11, 4.4), layout="constrained", width_ratios=[1.5, *[1] * len(confidence)]
-)
+widths = [1.5, *[1] * len(confidence)]
+figure, axes = plt.subplots(len(ROWS), len(widths), figsize=(11, 4.4), layout="constrained", width_ratios=widths)
 for line, row in zip(axes, ROWS, strict=True):
     line[0].imshow(strips.media[row], cmap="gray")
     line[0].set(xticks=[], yticks=[])
@@ -65,7 +64,7 @@ figure.suptitle("dark blue: the picture shows it; orange: false candidate", font
 for n_iter, values in confidence.items():
     moved = np.where(truth, values < start - 1e-9, values > start + 1e-9)[candidates].mean()
     auc = cleaning_auc(strips.truth, strips.Y, values)
-    print(f"after {n_iter:2d} iterations: AUC {auc:.3f}, {moved:4.0%} of the candidates moved the wrong way")
+    print(f"iteration {n_iter:2d}: AUC {auc:.3f}, {moved:3.0%} moved the wrong way")
 
 # %%
 # What follows

@@ -4,8 +4,8 @@ What three hundred answers buy
 
 **Question.** What is gained by asking a person whether some of the labels are right?
 
-**Answer.** **The interval of the share of wrong labels shrinks from nearly everything to a useful width, and after some
-two hundred answers hundreds of labels that nobody looked at may be removed with a guaranteed precision.**
+**Answer.** The interval of the share of wrong labels shrinks from nearly everything to a useful width. **After some
+hundred answers a thousand labels may be removed with a guaranteed precision, most of them never looked at.**
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +37,8 @@ while audit.n_answers < 300:
     audit.answer(question, "right" if truth[question.row, column[question.label]] else "wrong")
     if audit.n_answers % 10 == 0:
         rate, certificate = audit.noise_rate_, audit.certificate
-        trace.append((audit.n_answers, rate, rate.low, rate.high, 0 if certificate is None else len(certificate.cells)))
+        n_certified = 0 if certificate is None else len(certificate.cells)
+        trace.append((audit.n_answers, rate, rate.low, rate.high, n_certified))
 answers, rate, low, high, certified = np.array(trace, dtype=float).T
 
 # %%

@@ -5,8 +5,8 @@ From scores to label sets
 **Question.** Every method scores labels; a threshold makes label sets of the scores. Which one, when the training rows
 have false candidates?
 
-**Answer.** A threshold that reproduces the number of candidates predicts too many labels. **On these pictures
-threshold="hamming", the default of ClearPML, has the lowest Hamming loss and also the best F1.**
+**Answer.** A threshold that reproduces the number of candidates predicts too many labels. **On these pictures**
+``threshold="hamming"``, **the default of ClearPML, has the lowest Hamming loss and also the best F1.**
 """
 
 import matplotlib.pyplot as plt
@@ -36,8 +36,9 @@ for threshold in STRATEGIES:
     predicted = ClearPML(threshold=threshold).fit(train.X, train.Y).predict(test.X)
     size = predicted.sum() / test.n_samples
     found[str(threshold)] = size, hamming_loss(test.truth, predicted), micro_f1(test.truth, predicted)
+print("threshold     labels per row  Hamming loss  micro F1")
 for name, (size, loss, f1) in found.items():
-    print(f"{name:13s} {size:.2f} labels per row, Hamming loss {loss:.3f}, micro F1 {f1:.3f}")
+    print(f"{name:12s}  {size:14.2f}  {loss:12.3f}  {f1:8.3f}")
 
 # %%
 # The picture

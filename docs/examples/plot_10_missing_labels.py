@@ -4,8 +4,8 @@ Labels that are missing
 
 **Question.** Labels are not only wrong, they are also forgotten. Can missing ones be found?
 
-**Answer.** `CleaningResult.missing` lists labels that a row lacks and probably should have. **On these made data most
-of the first suggestions are right, on real data about half: it is a list for a person to look through.**
+**Answer.** `CleaningResult.missing` lists labels that a row lacks and probably should have. **On these synthetic
+data most of the first suggestions are right, on real data about half: it is a list for a person to look through.**
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from pmlkit.data import make_pml
 # %%
 # The data
 # --------
-# Made data without false labels; then a fifth of the true labels is deleted at random.
+# Synthetic data without false labels; then a fifth of the true labels is deleted at random.
 data = make_pml(1000, n_features=40, n_labels=8, noise=0, random_state=0)
 rng = np.random.default_rng(0)
 truth = data.truth.toarray() > 0
@@ -36,8 +36,8 @@ print(missing["reasons"][0])
 # %%
 # The picture
 # -----------
-# How many of the first k suggestions are deleted true labels? The dotted line is the share among all labels that were
-# not given.
+# Which share of the first k suggestions are deleted true labels? The dotted line is the share among all labels that
+# were not given.
 column = [result.label_names.index(label) for label in missing["label"]]
 right = truth[missing["row"], column]
 looked_at = np.arange(1, len(right) + 1)

@@ -5,8 +5,8 @@ Are the predicted probabilities right?
 **Question.** Of the labels to which a model gives 80 %, how many are true?
 
 **Answer.** A model that treats false candidates as true gives probabilities of being *tagged*, which are too high.
-**ClearPML estimates the probability of being true. With random noise it is much nearer; with noise that follows the
-features it is too high as well.**
+**ClearPML estimates the probability of being true. It is still too high: much less so with random noise, less
+so with noise that follows the features.**
 """
 
 import matplotlib.pyplot as plt
@@ -35,16 +35,17 @@ for kind in ("uniform", "confusable"):
 # Reliability
 # -----------
 # Sort the predictions into groups of equal size, and compare the mean prediction of a group with its share of true
-# labels. The mean difference is the expected calibration error.
-def reliability(probability, n_bins=8):
+# labels. The mean distance is the expected calibration error.
+def reliability(probability, n_bins=10):
     """Return the mean probability and the share of true labels in groups of equal size."""
     groups = np.array_split(np.argsort(probability), n_bins)
     return [probability[g].mean() for g in groups], [truth[g].mean() for g in groups]
 
 
+print("noise       model                calibration error")
 for (kind, name), probability in predicted.items():
-    mean, share = np.array(reliability(probability, 10))
-    print(f"{kind:10s} {name:20s} expected calibration error {np.abs(mean - share).mean():.3f}")
+    mean, share = np.array(reliability(probability))
+    print(f"{kind:10s}  {name:19s}  {np.abs(mean - share).mean():17.3f}")
 
 # %%
 # The picture
@@ -54,7 +55,8 @@ STYLES = {"ClearPML": ("#1b4f8a", "-o"), "logistic regression": ("#d95f02", "--s
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 for (kind, name), probability in predicted.items():
     color, style = STYLES[name]
-    axes[int(kind == "confusable")].plot(*reliability(probability), style, color=color, label=name, markersize=4)
+    axis = axes[int(kind == "confusable")]
+    axis.plot(*reliability(probability), style, color=color, label=name, markersize=4)
 for axis, kind in zip(axes, ("uniform", "confusable"), strict=True):
     axis.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
     axis.set(xlabel="predicted probability", title=f"{kind} noise", aspect="equal")

@@ -17,8 +17,8 @@ import pmlkit
 # %%
 # The table
 # ---------
-# A label is given to 85 % of the rows on one side of a line, and to 15 % of those on the other side. Three labels,
-# three lines.
+# A hyperplane through the features has a near side and a far side. A label is given to 85 % of the rows on the near
+# side, and to 15 % of those on the far side. Three labels, three hyperplanes.
 rng = np.random.default_rng(0)
 X = rng.normal(size=(2000, 6))
 side = X @ rng.normal(size=(6, 3)) > 0
@@ -57,14 +57,15 @@ axes[2].legend(frameon=False)
 # The estimates
 # -------------
 # Without answers, labels that are given regardless of the features count as random mistakes. **As a single number the
-# estimate is wrong under A**, and no number from this table could be right under both. The interval holds both by
-# being wide.
+# estimate is wrong under A**, and no number from this table could be right under both. The interval contains both
+# because it is wide.
 rate = result.noise_rate_.overall
 print(f"wrong: {wrong_a[given].mean():.0%} under A, {wrong_b[given].mean():.0%} under B")
 print(f"estimated without answers: {rate:.0%}, between {rate.low:.0%} and {rate.high:.0%}")
 
 # %%
-# Forty answers tell the two apart. They are given here by the truth of either explanation.
+# Forty answers, given here by the truth of either explanation, tell the two apart: each interval contains the rate that
+# is true and excludes the other one.
 for name, wrong in (("A", wrong_a), ("B", wrong_b)):
     audit = result.audit(random_state=0)
     while audit.n_answers < 40:

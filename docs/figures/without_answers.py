@@ -32,7 +32,7 @@ def main() -> None:
     parts = (
         ("random", "false", "random mistakes, estimated", "share of false labels"),
         ("rate", "false", "all mistakes, guessed", "share of false labels"),
-        ("ap_old", "ap", "average precision by the map alone", "with the injected null"),
+        ("ap_old", "ap", "average precision by the map alone", "with injected mistakes"),
     )
     for panel, (x, y, across, up) in zip(panels, parts, strict=True):
         panel.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)

@@ -87,7 +87,16 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a model that `save` wrote; its content is not checked.
+    """Return whether a file looks like a model that `save` wrote; nothing in it is loaded.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that need not exist.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------

@@ -30,6 +30,11 @@ def posts(tmp_path):
     return path
 
 
+def read_lines(path):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 class Terminal:
     """A process that thinks it has a terminal."""
 
@@ -133,7 +138,7 @@ def test_shares_in_per_cent_are_refused_with_what_to_write(run, option, value, s
 
 
 def test_clean_takes_answers(posts, tmp_path):
-    lines = list(csv.DictReader(posts.open(newline="")))
+    lines = read_lines(posts)
     with open(tmp_path / "answers.csv", "w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["id", "label", "answer"])
@@ -142,7 +147,7 @@ def test_clean_takes_answers(posts, tmp_path):
     words += ["--answers", "answers.csv", "-o", "cleaned.csv"]
     done = forked.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    after = list(csv.DictReader((tmp_path / "cleaned.csv").open(newline="")))
+    after = read_lines(tmp_path / "cleaned.csv")
     assert after[3]["tags"] == ";".join(lines[3]["tags"].split(";")[1:])
     assert [line["tags"] for i, line in enumerate(after) if i != 3] == [
         x["tags"] for i, x in enumerate(lines) if i != 3

@@ -1,6 +1,7 @@
 """The command `clean`, and `fit` and `predict` on the columns of a table, as a user types them."""
 
 import csv
+import html
 import json
 import shlex
 
@@ -298,10 +299,12 @@ def test_standard_input_is_a_table_too(posts_csv, shell):
     )
 
 
-def test_the_advice_can_be_typed_as_it_stands(run, posts_csv):
-    result = run("clean", *options(posts_csv), "--dry-run", "--json")
+def test_the_advice_can_be_typed_as_it_stands_also_from_the_report(run, posts_csv, tmp_path):
+    page = tmp_path / "page.html"
+    result = run("clean", *options(posts_csv), "--dry-run", "--json", "--report", page)
     command = json.loads(result.stdout)["advice"].partition("pmlkit review ")[2]
     assert command == shlex.join(map(str, options(posts_csv)))
+    assert f"pmlkit review {command}" in html.unescape(page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.filterwarnings("default")

@@ -63,6 +63,32 @@ def test_identical_rows_get_the_labels_shares():
     assert_allclose(model.label_confidence_.toarray()[:5, 0], 0.25, atol=0.05)
 
 
+@pytest.mark.parametrize("normalize", ["unit", "standard"])
+def test_many_dense_columns_are_fitted_in_the_space_of_the_rows(normalize):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 300)) + 1
+    X[3] = 0
+    X[5] = X[4]
+    Y = rng.random((40, 3)) < 0.4
+    Y[~Y.any(axis=1), 0] = True
+    rows, basis = logistic._in_row_space(X)
+    assert rows.shape == (40, 40)
+    assert_allclose(rows @ basis.T, X, atol=1e-12)
+    dense = CandidateLogistic(normalize=normalize).fit(X, Y)
+    as_it_is = CandidateLogistic(normalize=normalize).fit(sparse.csr_array(X), Y)  # sparse rows never change
+    assert (dense.C_, dense.n_iter_) == (as_it_is.C_, as_it_is.n_iter_)
+    assert_allclose(dense.coef_, as_it_is.coef_, atol=1e-9)
+    assert_allclose(dense.intercept_, as_it_is.intercept_, atol=1e-9)
+    assert_allclose(dense.label_confidence_.toarray(), as_it_is.label_confidence_.toarray(), atol=1e-9)
+
+
+def test_rows_without_many_entries_are_fitted_as_they_are():
+    X = np.zeros((40, 300))
+    X[:, :40] = np.eye(40)
+    for same in (X, np.ones((40, 80)), sparse.csr_array(np.ones((40, 300)))):
+        assert logistic._in_row_space(same) == (same, None)
+
+
 def test_parallel_is_the_same(oracle):
     one = CandidateLogistic().fit(oracle.X, oracle.Y)
     two = CandidateLogistic(n_jobs=2).fit(oracle.X, oracle.Y)

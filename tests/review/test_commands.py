@@ -80,7 +80,7 @@ def test_answers_survive_a_killed_server_and_are_applied(posts, tmp_path):
     facts = json.loads(done.stdout)
     wrong = {(row, label) for row, label, said in given if said == "wrong"}
     assert facts["called_wrong"] == len(wrong)
-    before, after = (list(csv.reader(file.open(newline=""))) for file in (path, cleaned))
+    before, after = (list(csv.reader(file.read_text().splitlines())) for file in (path, cleaned))
     n_gone = 0
     for i, (old, new) in enumerate(zip(before[1:], after[1:], strict=True)):
         gone = set(old[2].split(";")) - set(new[2].split(";"))

@@ -4,7 +4,8 @@ Three in four inputs are valid files that were damaged byte by byte, the fourth 
 `tests/torture/documents.py`, right in form and odd in content. For each reader: only pmlkit's own errors may come out,
 no input may take longer than 2 s of processor time, and the memory of the process may not grow by more than 10 times
 the input plus 100 MB. Prints a table in Markdown; exit code 1 if any promise is broken. Broken inputs are kept in the
-folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes.
+folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes. The counts so far go to
+stderr, so that a run that is stopped says how far it came.
 """
 
 import contextlib
@@ -45,7 +46,7 @@ from documents import makers
 
 OWN = (DataError, MethodError, PlanError)
 SECONDS, MEGABYTES = 2.0, 100
-PART = 10_000  # inputs that one process reads
+PART = 2_000  # inputs that one process reads
 COUNTS = ("inputs", "refused", "errors", "slow", "large")
 TOKENS = [
     *(b"", b"0", b"1", b"-1", b"9" * 30, b"9" * 5000, b"1e999", b"nan", b"2147483647", b"4294967296", b"true", b"null"),
@@ -318,7 +319,9 @@ def fuzz_in_parts(valid, make, n_inputs, seed, n_processes, folder):
         totals[key][0].update(counts)
         totals[key][1].extend(found)
         left[key] -= 1
-        if not left[key]:
+        if left[key]:
+            print(f"  {key}, so far: {dict(totals[key][0])}", file=sys.stderr, flush=True)
+        else:
             yield key, *totals[key]
 
 

@@ -1,4 +1,7 @@
-"""Take each mend of a known defect out and see its tests fail: ``python tests/torture/mends.py [defect ...]``.
+"""Take each mend of a known defect out and see its tests fail: ``python tests/torture/mends.py [slice]``.
+
+A slice such as ``12:``, ``:20`` or ``12:20`` names entries of the list by their place, counted from zero, so that a run
+that was stopped can go on.
 
 Every entry undoes one mend in a copy of the package and runs the tests that guard it: they must pass on the copy as it
 is, and fail without the mend. Prints a table in Markdown; exit code 1 if a defect could come back unseen.
@@ -14,6 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILES = "src/pmlkit/data/files"
 UNCHECKED = "(lambda *_: None)("
+_HALF_MADE = """\
+        connection.execute("BEGIN")  # one state of the file: another process may be making it
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        mark = connection.execute("PRAGMA application_id").fetchone()[0]
+        is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        connection.execute("COMMIT")
+"""
 
 # Per defect: its number, what went wrong, the file, what the mend says, what stood there instead, and the tests.
 MENDS = [
@@ -145,7 +155,20 @@ MENDS = [
      '"failed to map segment"', '"nothing"', "tests/trust/test_surroundings.py -k for_a_library"),
     (8, "small files of ten megapixels", f"{FILES}/side_features.py", "80 * 2**20", "2**28",
      "tests/trust/test_limits.py -k pictures"),
+    (6, "a store that another process is making is busy", "src/pmlkit/cleaning/review/store.py",
+     'if error.sqlite_errorname != "SQLITE_BUSY" or', "if True or",
+     "tests/trust/test_surroundings.py -k waited_for"),
+    (6, "a store that is half made by another process is refused", "src/pmlkit/cleaning/review/store.py",
+     _HALF_MADE, _HALF_MADE.replace('"BEGIN"', '"SELECT 1"').replace('"COMMIT"', '"SELECT 1"'),
+     "tests/trust/test_surroundings.py -k at_once"),
+    (7, "a traceback for a signal after the work", "src/pmlkit/cli/__init__.py",
+     "        finally:\n            end_on_signals()", "        finally:\n            pass",
+     "tests/trust/test_stopping.py -k after_the_work"),
 ]  # fmt: skip
+
+
+class CannotRun(Exception):
+    """Pytest could not run the tests of an entry."""
 
 
 def run_tests(tests, root):
@@ -159,38 +182,49 @@ def run_tests(tests, root):
     except subprocess.TimeoutExpired:
         return False
     if done.returncode in (2, 3, 4, 5):  # interrupted, broken, misused, no tests; anything else is a failure or a crash
-        raise RuntimeError(f"pytest {tests} ended with {done.returncode}:\n{done.stdout[-800:]}")
+        raise CannotRun(f"pytest {tests} ended with {done.returncode}:\n{done.stdout[-800:]}")
     return done.returncode == 0
 
 
+def check(entry, root, passing):
+    """Return what to print of an entry; bold if the defect could come back unseen."""
+    _, _, name, mend, before, tests = entry
+    path = root / name
+    text = path.read_text(encoding="utf-8")
+    if mend not in text:
+        return "**the mend is not found**"
+    try:
+        if tests not in passing:
+            passing[tests] = run_tests(tests, root)
+        if not passing[tests]:
+            return "**the tests fail as it is**"
+        path.write_text(text.replace(mend, before), encoding="utf-8")
+        return "**no test**" if run_tests(tests, root) else f"`{tests}`"
+    except CannotRun as error:
+        print(error, file=sys.stderr)
+        return "**the tests cannot run**"
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
 def main():
-    """Check all mends, or those of some defects."""
-    numbers = {int(word) for word in sys.argv[1:]} or {number for number, *_ in MENDS}
-    n_unseen = 0
-    print("| defect | without its mend | fails |\n|---|---|---|")
+    """Check all mends, or a slice of them."""
+    bounds = [int(word) if word else None for word in (sys.argv[1] if len(sys.argv) > 1 else ":").split(":")]
+    n_seen = n_unseen = 0
+    print("| place | defect | without its mend | fails |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name in ("src", "tests"):
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", root)
         passing = {}
-        for number, what, name, mend, before, tests in MENDS:
-            if number not in numbers:
-                continue
-            path = root / name
-            text = path.read_text(encoding="utf-8")
-            if tests not in passing:
-                passing[tests] = run_tests(tests, root)
-            if mend not in text:
-                verdict = "**the mend is not found**"
-            elif not passing[tests]:
-                verdict = "**the tests fail as it is**"
-            else:
-                path.write_text(text.replace(mend, before), encoding="utf-8")
-                verdict = "**no test**" if run_tests(tests, root) else f"`{tests}`"
-                path.write_text(text, encoding="utf-8")
+        for place in range(len(MENDS))[slice(*bounds)]:
+            number, what, *_ = MENDS[place]
+            verdict = check(MENDS[place], root, passing)
             n_unseen += "**" in verdict
-            print(f"| {number} | {what} | {verdict} |", flush=True)
+            n_seen += "**" not in verdict
+            print(f"| {place} | {number} | {what} | {verdict} |", flush=True)
+    print(f"{n_seen} of {n_seen + n_unseen} fail without their mend")
     return 1 if n_unseen else 0
 
 

@@ -1,5 +1,6 @@
 """Little memory, folders that cannot be written, clocks that go backwards, two processes: nothing half done or lost."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -298,8 +299,9 @@ def test_a_store_that_another_process_writes_while_it_is_opened_is_waited_for(tm
     path = tmp_path / "a.sqlite"
     other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sqlite3.OperationalError, match="locked"):  # at once: SQLite does not wait here
-        sqlite3.connect(path, timeout=60).execute("PRAGMA journal_mode = WAL")
+    at_once = pytest.raises(sqlite3.OperationalError, match="locked")  # SQLite does not wait here
+    with contextlib.closing(sqlite3.connect(path, timeout=60)) as late, at_once:
+        late.execute("PRAGMA journal_mode = WAL")
     ending = threading.Timer(0.3, other.close)
     ending.start()
     with AnswerStore(path) as store:

@@ -145,16 +145,16 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     Parameters
     ----------
     path : str or path
-        A store that `run` or `pmlkit bench` made; a run may be going on.
+        A store that `run` or ``pmlkit bench`` made; the run may still be going on.
     superseded : bool, default=False
         Return instead the cells that later runs replaced, because code, parameters or data of the same name changed.
 
     Returns
     -------
     cells : DataFrame
-        One row per cell, in the order of the plan, with the columns `pmlkit.bench.store_reader.COLUMNS`. `status` is
-        ``done`` or ``failed``; a failed one has its `reason`, and nan for the metrics. `ratio` is nan where `noise` is
-        ``own``.
+        One row per cell, in the order of the plan: what was run, the metrics, times, memory and versions. ``status``
+        is "done" or "failed"; a failed cell has its ``reason``, and nan for the metrics. ``ratio`` is nan where
+        ``noise`` is "own".
 
     Examples
     --------
@@ -164,10 +164,10 @@ def load_cells(path: str | os.PathLike[str], *, superseded: bool = False) -> pd.
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = run(plan, pathlib.Path(folder, "results.sqlite"))
     ...     cells = load_cells(pathlib.Path(folder, "results.sqlite"))
-    >>> cells[["data", "noise", "ratio", "repeat", "label", "status"]]
-                   data    noise  ratio  repeat  label status
-    0  digit-strips:100  uniform    0.5       0  MLkNN   done
-    1  digit-strips:100  uniform    0.5       1  MLkNN   done
+    >>> cells[["noise", "ratio", "repeat", "label", "status"]]
+         noise  ratio  repeat  label status
+    0  uniform    0.5       0  MLkNN   done
+    1  uniform    0.5       1  MLkNN   done
     """
     own = ", ".join(f"c.{name}" for name in COLUMNS if name not in PLACE_COLUMNS)
     query = (

@@ -310,12 +310,12 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """How many rows all blocks have."""
+        """The number of rows in all blocks."""
         return sum(self.sizes)
 
     @property
     def n_candidates(self) -> int:
-        """How many candidates all rows have."""
+        """The number of candidates of all rows."""
         return 0 if self.Y is None else int(self.engine.reduce(_n_cells, self.Y))
 
     @property

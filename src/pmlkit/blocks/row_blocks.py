@@ -86,7 +86,6 @@ class RowBlocks(Rows):
 
     Examples
     --------
-    >>> from pmlkit import ClearPML
     >>> from pmlkit.blocks import RowBlocks
     >>> from pmlkit.data import load_digit_strips
     >>> strips = load_digit_strips(300)

@@ -343,7 +343,7 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator : estimator, optional
         Learns from the cleaned labels; by default the same kind as `method`.
     method : "auto", name of a method, or estimator, default="auto"
-        Who judges, as in `clean`.
+        The method that judges the labels, as in `clean`.
     precision : float, default=0.9
         Share of the removed labels that should be wrong indeed.
     keep_at_least_one : bool, default=True
@@ -359,13 +359,12 @@ class LabelCleaner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         What was found in the labels; None with a single label.
     estimator_ : estimator
         Fitted on the cleaned labels.
-    label_confidence_ : CSR array of shape (n_rows, n_labels)
+    label_confidence_ : CSR array of shape (n_samples, n_labels)
         How likely each candidate is true.
 
     Examples
     --------
-    >>> from pmlkit import CandidateLogistic
-    >>> from pmlkit.cleaning import LabelCleaner
+    >>> from pmlkit import CandidateLogistic, LabelCleaner
     >>> from pmlkit.data import load_digit_strips
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler

@@ -72,11 +72,12 @@ def summarise(
     precision: float = 0.9,
     keep_at_least_one: bool = True,
     audit: "Audit | None" = None,
+    table: str = "",
 ) -> dict[str, Any]:
     """Return everything that the report shows, as plain numbers, texts, lists and dicts.
 
     `precision`, `keep_at_least_one`: what is removed, see `CleaningResult.removable`. `audit`: answers about these
-    labels.
+    labels. `table`: the table's file, see `CleaningResult.advice`.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def summarise(
         "random": _bounds(result.random_mistakes_),
         "n_random": round(result.random_mistakes_ * judged),
         "audit": None if audit is None else _audit(audit),
-        "advice": result.advice(precision=precision, keep_at_least_one=keep_at_least_one),
+        "advice": result.advice(precision=precision, keep_at_least_one=keep_at_least_one, table=table),
         "precision": precision,
         "n_removed": int(removed.sum()),
         "n_rows_changed": len(np.unique(result.rows[removed])),

@@ -532,6 +532,7 @@ class CleaningResult:
         precision: float = 0.9,
         keep_at_least_one: bool = True,
         audit: "Audit | None" = None,
+        table: str = "",
         force: bool = False,
     ) -> None:
         """Write what was found as one HTML page that needs no other file and no network.
@@ -546,14 +547,17 @@ class CleaningResult:
             What the page says would be removed, see `removable`.
         audit : Audit, optional
             Answers about these labels: the page then says what they tell and promise.
+        table : str, optional
+            The name of the table's file, for the command to go on with, see `advice`.
         force : bool, default=False
             Replace a file that is there already.
         """
         from pmlkit.cleaning.report import write_report
 
         write_report(
-            self, path, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit, force=force
-        )
+            self, path, title=title, precision=precision, keep_at_least_one=keep_at_least_one, audit=audit, table=table,
+            force=force,
+        )  # fmt: skip
 
 
 def _cell_lines(result: CleaningResult, cells: IntArray, on_lines: Callable[[int], Any]) -> Iterator[list[Any]]:

@@ -157,7 +157,7 @@ def clean(
         if outputs.report is not None:
             with Watch(f"writing {outputs.report.name}"):
                 title = f"How clean are the labels of {source.file.name}?"
-                result.report(outputs.report, title=title, **chosen, force=force)
+                result.report(outputs.report, title=title, **chosen, table=source.retyped(), force=force)
     advice = result.advice(**chosen, table=source.retyped())
     _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
 

@@ -27,6 +27,8 @@ _FIRST_C: dict[Normalize, float] = {"unit": 1.0, "standard": 0.01, None: 1.0}
 _C_STEP, _C_LIMIT = 10.0, 1e5
 _CHOICE_ROWS, _CHOICE_LABELS, _CHOICE_TESTS = 2000, 40, 500  # rows, labels and held-out rows that decide
 
+_ROW_SPACE_ROWS = 2000  # with more, the basis takes longer than fits without it
+
 
 def _fit_label(X: Features, target: BoolArray, C: float, max_iter: int, tol: float = 1e-8) -> tuple[FloatArray, int]:
     """Return the coefficients of one label, the intercept last, and the number of iterations."""
@@ -38,6 +40,19 @@ def _fit_label(X: Features, target: BoolArray, C: float, max_iter: int, tol: flo
     model = LogisticRegression(solver="liblinear", C=C, tol=tol, max_iter=max_iter).fit(X, target)
     coef[:-1], coef[-1] = model.coef_[0], model.intercept_[0]
     return coef, int(model.n_iter_[0])
+
+
+def _in_row_space(X: Features) -> tuple[Features, FloatArray | None]:
+    """Return rows of many columns in an orthonormal basis of the space that they span, and the basis; or X and None.
+
+    With a ridge penalty the coefficients lie in that space, and so does every iterate of the solver: a fit in as many
+    columns as there are rows is the same, and much shorter.
+    """
+    n_rows = X.shape[0]
+    if sparse.issparse(X) or n_rows > _ROW_SPACE_ROWS or np.count_nonzero(X) <= 2 * n_rows**2:
+        return X, None  # liblinear skips zeros
+    basis, rows = np.linalg.qr(X.T)
+    return np.ascontiguousarray(rows.T), basis
 
 
 def _log_odds(X: Features, coef: FloatArray) -> FloatArray:
@@ -78,7 +93,7 @@ def _choose(
     best: tuple[float, Normalize, float] | None = None
     with Parallel(n_jobs=n_jobs) as parallel:
         for scaling in ("unit", "standard") if normalize == "auto" else (normalize,):
-            rows = scaled(X, scaling, column_scale(X) if scaling == "standard" else None)
+            rows, _ = _in_row_space(scaled(X, scaling, column_scale(X) if scaling == "standard" else None))
             loss = partial(_held_out_loss, parallel, rows, target, tests)
             value, best_C = _best_C(loss, _FIRST_C[scaling]) if C == "auto" else (loss(C), C)
             if best is None or value < best[0]:
@@ -215,7 +230,7 @@ class CandidateLogistic(BasePML):
         self.normalize_, self.C_ = choose_regression(X, Y, self.normalize, self.C, n_jobs=self.n_jobs)
         fold = content_folds(X, self.n_folds)
         self._scale = column_scale(X) if self.normalize_ == "standard" else None
-        X = scaled(X, self.normalize_, self._scale)
+        X, basis = _in_row_space(scaled(X, self.normalize_, self._scale))
         columns = Y.tocsc()
         held_out_scores = np.empty(Y.shape)
         with Parallel(n_jobs=self.n_jobs) as parallel:
@@ -229,7 +244,7 @@ class CandidateLogistic(BasePML):
                 progress.step("fold")
             coef, n_iter = self._fit_labels(parallel, X, columns)
         progress.step("all rows")
-        self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
+        self.coef_, self.intercept_ = coef[:, :-1] if basis is None else coef[:, :-1] @ basis.T, coef[:, -1]
         scores = expit(held_out_scores)
         confidence = cells_at(scores, Y)
         step, sample = sample_step(*Y.shape), None

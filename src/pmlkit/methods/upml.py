@@ -86,9 +86,9 @@ _RISKS = {"logistic": logistic_risk, "ranking": ranking_risk}
 class UPML(RidgeStarted):
     r"""uPML: a linear model with an unbiased risk for false candidates.
 
-    It assumes that a true label is always a candidate and that a false label j is a candidate with probability
-    :math:`\rho_j`, whatever the row. The rates are estimated, and the loss is corrected so that its expectation is
-    the loss on the truth, see :mod:`pmlkit.methods.upml`.
+    It assumes that a true label is always a candidate and that a false label :math:`j` is a candidate with
+    probability :math:`\rho_j`, whatever the row. The rates are estimated, and the loss is corrected so that its
+    expectation is the loss on the truth.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class UPML(RidgeStarted):
     Attributes
     ----------
     label_confidence_ : CSR array of shape (n_samples, n_labels)
-        The corrected out-of-fold probability of each candidate (of a ridge regression, whatever the loss), in [0, 1].
+        The corrected out-of-fold probability of each candidate (of a ridge regression, whatever the loss), from 0 to 1.
     noise_rate_ : array of shape (n_labels,)
         The estimated :math:`\rho`.
     coef_ : array of shape (n_labels, n_features)

@@ -92,7 +92,7 @@ def cleaning_average_precision(
 ) -> float:
     """Average precision of finding false candidates when going from low to high confidence.
 
-    1 is perfect; chance is about the share of false candidates. Tied cells are met together.
+    1 is perfect; chance is about the share of false candidates. Candidates of equal confidence are found together.
 
     Parameters
     ----------

@@ -73,8 +73,8 @@ def one_error(
         an error. scikit-learn has no one-error; its convention here is ``1 - y_true[argmax(y_score)]``.
     ties : {"zhang", "pessimistic", "average"}, default=None
         When several labels share the best score the row is an error if none of them is true ("zhang"), if any of
-        them is false ("pessimistic"), or by the share of false ones ("average"). None under
-        ``convention="sklearn"`` asks the first of them, which depends on the order of the columns.
+        them is false ("pessimistic"), or by the share of false ones ("average"). None is "zhang"; under
+        ``convention="sklearn"`` it asks the first of them, which depends on the order of the columns.
 
     Returns
     -------

@@ -59,6 +59,26 @@ def test_clean_write_fit_and_predict_from_python(posts, posts_csv, tmp_path):
     assert not hasattr(model.fit(table.X, table.Y), "table_reader_"), "another fit forgets the table"
 
 
+def test_new_rows_are_named_by_the_column_that_was_given_when_the_model_was_fitted(posts, tmp_path):
+    names = ["a post", *(f"post {i}" for i in range(1, len(posts)))]
+    lines = [f"{p[1]},{';'.join(p[2])},{name}\n" for p, name in zip(posts, names, strict=True)]
+    path = save(tmp_path / "old.csv", "body,tags,title\n" + "".join(lines))
+    models = [
+        CandidateLogistic().fit(pmlkit.open_table(path, labels="tags", text="body", **given))
+        for given in ({}, {"id": "title"})
+    ]
+    persistence.save(models[1], tmp_path / "m.skops")
+    without, with_id = models[0], persistence.load(tmp_path / "m.skops")
+    new = save(tmp_path / "new.csv", "n,title,body\n1,one,cook1\n1,two,music2\n")
+    assert pmlkit.open_table(new, like=without).row_names is None
+    assert pmlkit.open_table(new, like=with_id).row_names == ("one", "two")
+    assert pmlkit.open_table(new, like=with_id, id="body").row_names == ("cook1", "music2")
+    save(new, "post_id,body\np1,cook1\np2,music2\n")
+    assert pmlkit.open_table(new, like=with_id).row_names == ("p1", "p2"), "without the column, as ever"
+    del with_id.table_reader_.__dict__["id"]
+    assert pmlkit.open_table(new, like=with_id).row_names == ("p1", "p2"), "a model of an earlier version"
+
+
 def test_a_model_of_named_numbers_reads_a_table_too(tmp_path):
     import pandas as pd
 

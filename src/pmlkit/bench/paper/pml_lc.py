@@ -93,7 +93,7 @@ def reproduce_pml_lc(
     max_rows: int | None = None,
     on_cell: Callable[[str, str, int], None] = lambda data, method, repeat: None,
 ) -> pd.DataFrame:
-    """Run the paper's protocol and put our figures beside the published ones.
+    """Run the protocol of the paper of PML-lc and PML-fp, and put our figures beside the published ones.
 
     Parameters
     ----------

@@ -374,6 +374,12 @@ class Certificate:
         The probability that such audits end without a false statement.
     n_answers : int
         Answers given so far.
+    answer_error : float
+        Share of mistaken answers that was assumed.
+    n_unsure : int
+        Answers that were "unsure".
+    disagreement : str
+        How often repeated questions were answered differently, in a sentence; empty if none was repeated.
 
     Examples
     --------

@@ -66,17 +66,21 @@ def export_suspects(
         How many, most suspicious first; by default all judged candidates that are more likely wrong than right, or the
         1,000 most suspicious ones if these are fewer.
     table : Table, optional
-        From `pmlkit.open_table`: its image files are shown instead of the small pictures of the result. Pictures travel
-        in the tasks, at most 400 pixels wide and high; not to ``huggingface``.
+        From `pmlkit.open_table`: its image files are shown instead of the small pictures of the result. Pictures are
+        put into the tasks, at most 400 pixels wide and high; ``huggingface`` gets none.
     force : bool, default=False
         Replace a file that is there already.
+
+    Returns
+    -------
+    n_tasks : int
 
     Examples
     --------
     >>> import json, pathlib, tempfile
     >>> from pmlkit import clean
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.cleaning.review.exchange import export_suspects
+    >>> from pmlkit.cleaning.review import export_suspects
     >>> strips = load_digit_strips(100)
     >>> result = clean(strips.X, strips.Y)
     >>> with tempfile.TemporaryDirectory() as folder:

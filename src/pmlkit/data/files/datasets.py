@@ -136,8 +136,7 @@ def write(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from pmlkit.data.dataset import PMLDataset
-    >>> from pmlkit.data import read, write
+    >>> from pmlkit.data import PMLDataset, read, write
     >>> data = PMLDataset([[0.5], [2.0]], [[1, 1], [0, 1]], truth=[[1, 0], [0, 1]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(data, pathlib.Path(folder, "small.npz"))

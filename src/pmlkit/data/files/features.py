@@ -182,6 +182,7 @@ class TableReader:
     - `missing` ({"mean", "zero", "error"}): what becomes of missing numbers.
     - `vectorizer`: fitted; None where no feature is a column of the table.
     - `labels`: the names or pattern of the label columns.
+    - `id`: the column that was given to name the rows; None where none was.
     """
 
     text: tuple[str, ...] = ()
@@ -192,6 +193,7 @@ class TableReader:
     missing: Missing = "mean"
     vectorizer: Any = None
     labels: Sequence[str] = ()
+    id: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

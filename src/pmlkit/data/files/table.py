@@ -90,7 +90,8 @@ def open_table(
     embeddings : array or path, optional
         Your own features: ``.npy``, ``.npz`` or Parquet with one row per row of the table, in the same order.
     id : str, optional
-        The column that names the rows. By default one that is called ``id`` or the like and has no value twice.
+        The column that names the rows. By default the one that was given for the table of `like`, or one that is called
+        ``id`` or the like and has no value twice.
     truth : str or list of str, optional
         The true labels, in the same form as `labels`, where they are known.
     ignore : str or list of str, optional
@@ -318,9 +319,12 @@ class Table:
 
     @cached_property
     def id_column(self) -> str | None:
-        """The column that names the rows: the one that was given, or one that looks like it."""
+        """The column that names the rows: given here, given when the model was fitted, or found by its looks."""
         if (given := self._options["id"]) is not None:
             return str(given)
+        fitted = getattr(getattr(self._like, "table_reader_", None), "id", None)
+        if fitted in self.columns and fitted not in self._no_features:
+            return str(fitted)
         with self._named_errors():
             named = {name for names in self._named.values() for name in names}
             taken = named | self._no_features | (set(self.feature_columns.names) if self._like is not None else set())
@@ -374,7 +378,10 @@ class Table:
         """Return what will make numbers of the columns that are features."""
         chosen, missing = self.feature_columns, self._options["missing"]
         side = "none" if self._beside is None else self._beside.kind
-        return TableReader(chosen.text, chosen.categories, chosen.numbers, side, missing=missing, labels=self._wanted)
+        return TableReader(
+            chosen.text, chosen.categories, chosen.numbers, side,
+            missing=missing, labels=self._wanted, id=self._options["id"],
+        )  # fmt: skip
 
     def feature_frame(self, reader: TableReader) -> Any:
         """Return the feature columns as a reader sees them."""

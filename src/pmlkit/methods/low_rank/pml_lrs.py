@@ -268,7 +268,7 @@ class PMLLRS(LinearMethod):
 
     Notes
     -----
-    The objective is the published one as far as it is known: the authors' program is not public, and
+    The objective is the published one [1]_ as far as it is known: the authors' program is not public, and
     which of their symbols belongs to which term is not certain, hence the plain names. The solver, the
     box, the constant feature and the automatic weights are ours. The published weights are tuned for
     each data set; the automatic ones were chosen once on eight data sets of 96 to 3,000
@@ -284,8 +284,8 @@ class PMLLRS(LinearMethod):
 
     Examples
     --------
+    >>> from pmlkit import PMLLRS
     >>> from pmlkit.data import load_digit_strips
-    >>> from pmlkit.methods.low_rank.pml_lrs import PMLLRS
     >>> strips = load_digit_strips(200, random_state=0)
     >>> model = PMLLRS().fit(strips.X, strips.Y)
     >>> bool(model.gap_ <= 1e-4)
