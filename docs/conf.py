@@ -100,6 +100,7 @@ def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, opt
 
 _MATHML = "{http://www.w3.org/1998/Math/MathML}"
 ElementTree.register_namespace("", _MATHML[1:-1])
+_WITHOUT_SPACE = {"|", "\u2016", "/", "\u221e", "min", "max"}  # browsers leave the space of an operator round them
 
 
 def _formula(translator: Any, node: Any) -> None:
@@ -112,6 +113,8 @@ def _formula(translator: Any, node: Any) -> None:
             del element.attrib["mathvariant"]
         if align := element.attrib.pop("columnalign", None):  # likewise: a style says it
             element.set("style", f"text-align: {align}; padding: 0.2em 0")
+        if element.tag == f"{_MATHML}mo" and element.text in _WITHOUT_SPACE:
+            element.attrib.update(lspace="0", rspace="0")
         if block and element.tag == f"{_MATHML}msub" and element[0].text == "min":
             element.tag = f"{_MATHML}munder"
     markup = ElementTree.tostring(tree, encoding="unicode")
