@@ -115,8 +115,8 @@ class ClearPML(BasePML):
 
     Beyond 2,000 labels cost and memory follow the candidates: one curve serves all labels, there is no map between
     labels, and wide text is solved by words and 100 directions of them (see docs/many-labels.md). `noise_floor_` is
-    then the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells `out_of_fold_scores_` is
-    a CSR array of the candidates and each row's ten best labels.
+    then the mean of the labels' floors, `mode="auto"` means "several", and beyond 100 million cells
+    `out_of_fold_scores_` is a CSR array of the candidates and each row's ten best labels.
 
     Noise that depends on the features in the same way as the truth cannot be told from it, by this or any
     method; see docs/methods/clear-pml.md.
