@@ -38,6 +38,7 @@ templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 default_role = "py:obj"
+add_function_parentheses = False
 pygments_style = "default"
 smartquotes_action = "De"  # quotation marks stay as they are typed: many of them are code
 
@@ -99,6 +100,7 @@ def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, opt
 
 _MATHML = "{http://www.w3.org/1998/Math/MathML}"
 ElementTree.register_namespace("", _MATHML[1:-1])
+_WITHOUT_SPACE = {"|", "\u2016", "/", "\u221e", "min", "max"}  # browsers leave the space of an operator round them
 
 
 def _formula(translator: Any, node: Any) -> None:
@@ -111,6 +113,8 @@ def _formula(translator: Any, node: Any) -> None:
             del element.attrib["mathvariant"]
         if align := element.attrib.pop("columnalign", None):  # likewise: a style says it
             element.set("style", f"text-align: {align}; padding: 0.2em 0")
+        if element.tag == f"{_MATHML}mo" and element.text in _WITHOUT_SPACE:
+            element.attrib.update(lspace="0", rspace="0")
         if block and element.tag == f"{_MATHML}msub" and element[0].text == "min":
             element.tag = f"{_MATHML}munder"
     markup = ElementTree.tostring(tree, encoding="unicode")
@@ -149,6 +153,9 @@ def _unwrapped(text: str) -> str:
 def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let long names break after their parts; options never at a hyphen, nor numbers before their unit."""
     body = context.get("body", "")
+    context["toc"] = re.sub(
+        r'(?<=<span class="pre">)[^<]+', lambda name: name[0].replace("_", "_<wbr>"), context.get("toc", "")
+    )
     body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
     parts = re.split(r"(<pre>.*?</pre>)", body, flags=re.DOTALL)
     parts[::2] = [re.sub(r"(?<=\d) (?=%|(?:ms|s|KB|MB|GB)\b)", "\u00a0", part) for part in parts[::2]]

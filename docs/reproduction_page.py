@@ -95,7 +95,7 @@ def _pivot(found: pd.DataFrame, rows: str, columns: str, cell: Any, first: str =
         for name, group in found.groupby(rows, sort=False)
     }
     cells = [[name, *(values.get(column, "–") for column in names)] for name, values in lines.items()]
-    return _frame(pd.DataFrame(cells, columns=["", *(str(name).replace("_", " ") for name in names)]))
+    return _frame(pd.DataFrame(cells, columns=["", *(str(name).removeprefix("n_") for name in names)]))
 
 
 def _frame(frame: pd.DataFrame) -> str:
@@ -108,12 +108,11 @@ def _frame(frame: pd.DataFrame) -> str:
 
 def _noise_picture(means: pd.DataFrame, path: Path) -> None:
     means = means[(means["noise"] == "uniform") & ~means["method"].str.contains("(", regex=False)]
-    names, methods = (list(dict.fromkeys(means[column])) for column in ("data", "method"))
+    names = list(dict.fromkeys(means["data"]))
     figure, axes = plt.subplots(2, 3, figsize=(7.5, 4.8), layout="constrained")
     for axis, name in zip(axes.flat, names, strict=False):
-        for method in methods:
+        for method, (color, line, marker) in _STYLE.items():
             curve = means[(means["data"] == name) & (means["method"] == method)].sort_values("ratio")
-            color, line, marker = _STYLE[method]
             axis.plot(curve["ratio"], curve["average_precision_mean"], line, color=color, marker=marker, ms=4)
         axis.set_title(name, fontsize=10)
         axis.set(xticks=[0, 0.5, 1, 2])
@@ -121,10 +120,11 @@ def _noise_picture(means: pd.DataFrame, path: Path) -> None:
         axis.tick_params(labelsize=9)
     for axis in axes.flat[len(names) :]:
         axis.axis("off")
-    handles = [plt.Line2D([], [], color=c, ls=line, marker=m, ms=4) for c, line, m in map(_STYLE.get, methods)]
-    axes.flat[-1].legend(handles, methods, loc="center", frameon=False, fontsize=10)
+    handles = [plt.Line2D([], [], color=c, ls=line, marker=m, ms=4) for c, line, m in _STYLE.values()]
+    axes.flat[-1].legend(handles, list(_STYLE), loc="center", frameon=False, fontsize=10)
     figure.supxlabel("false candidates per true label", fontsize=10)
     figure.supylabel("average precision", fontsize=10)
+    figure.get_layout_engine().set(hspace=0.06)
     figure.savefig(path, dpi=200)
     plt.close(figure)
 

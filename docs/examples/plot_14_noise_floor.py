@@ -61,7 +61,7 @@ for axis, (kind, title) in zip(axes, KINDS.items(), strict=True):
     axis.set_title(title, fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     before, after = (np.abs(share - true).mean() for share in (given, concluded))
-    print(f"{title}:\n  noise floor {rho:.2f}, mean error {before:.3f} before, {after:.3f} after")
+    print(f"{title}: noise floor {rho:.2f}\nmean error {before:.3f} before, {after:.3f} after")
 axes[0].set_ylabel("share of the pairs")
 axes[0].legend(frameon=False, fontsize=9, loc="upper left")
 

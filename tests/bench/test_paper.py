@@ -250,6 +250,16 @@ def test_claims_fail_where_it_loses(experiments):
     assert set(found.values()) == {"does not hold"}
 
 
+def test_a_method_that_is_level_with_a_variant_is_not_better(experiments):
+    cells = cells_by_quality({LFC: 0.8, f"{LFC}(oF)": 0.7, f"{LFC}(oL)": 0.7})
+    level = cells[cells.label == LFC].assign(label=f"{LFC}(nJ)", method=f"{LFC}(nJ)")
+    found = {claim.says: claim for claim in judge_claims(pd.concat([cells, level], ignore_index=True), experiments)}
+    claim = found["PML-LFC is better than its variants oF, oL and nJ by all five metrics"]
+    assert claim.ruling == "does not hold"
+    assert "better than all three by no metric; to three decimals level" in claim.evidence.lower()
+    assert found["Its variant nJ is the worst by all five metrics"].ruling == "does not hold"
+
+
 def test_claims_that_were_not_run(experiments):
     cells = cells_by_quality({LFC: 0.9, "DRAMA": 0.5}, cases=(("scene", "uniform", 0.5),))
     found = judge_claims(cells, experiments)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -171,13 +172,13 @@ class CannotRun(Exception):
     """Pytest could not run the tests of an entry."""
 
 
-def run_tests(tests, root):
-    """Return whether the tests pass with the package of a folder."""
+def run_tests(tests, root, seconds=600):
+    """Return whether the tests pass in time with the package of a folder."""
     command = f"exec {sys.executable} -m pytest -q -x -n 0 -p no:cacheprovider {tests}"
     environment = os.environ | {"PYTHONPATH": str(root / "src")}
     try:
         done = subprocess.run(
-            command, shell=True, cwd=root, env=environment, capture_output=True, text=True, timeout=600, check=False
+            command, shell=True, cwd=root, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return False
@@ -195,11 +196,14 @@ def check(entry, root, passing):
         return "**the mend is not found**"
     try:
         if tests not in passing:
-            passing[tests] = run_tests(tests, root)
-        if not passing[tests]:
+            start = time.monotonic()
+            passing[tests] = run_tests(tests, root), time.monotonic() - start
+        is_passing, seconds = passing[tests]
+        if not is_passing:
             return "**the tests fail as it is**"
         path.write_text(text.replace(mend, before), encoding="utf-8")
-        return "**no test**" if run_tests(tests, root) else f"`{tests}`"
+        # Some tests do not end without the mend.
+        return "**no test**" if run_tests(tests, root, 30 + 3 * seconds) else f"`{tests}`"
     except CannotRun as error:
         print(error, file=sys.stderr)
         return "**the tests cannot run**"

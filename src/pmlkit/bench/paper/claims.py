@@ -179,14 +179,21 @@ def _ablation(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
         return [Claim(where, text, "not tested", "Not all four variants have results.") for text in says]
     means = found.mean
     only_features, only_labels, not_jointly, full = range(len(labels))
-    best = [m.name for m in FIVE if _is_top(means[m.key], m, full)]
-    worst = [m.name for m in FIVE if _is_top(-means[m.key], m, not_jointly)]
+    best = [m.name for m in FIVE if _is_top(means[m.key], m, full, alone=True)]
+    level = [m.name for m in FIVE if m.name not in best and _is_top(means[m.key], m, full)]
+    worst = [m.name for m in FIVE if _is_top(-means[m.key], m, not_jointly, alone=True)]
     apart = {m.name: abs(float(means[m.key][only_features] - means[m.key][only_labels])) for m in FIVE}
     precision = ", ".join(f"{label} {value:.3f}" for label, value in zip(labels, means[_MAIN.key], strict=True))
     close = [name for name, gap in apart.items() if gap <= _CLOSE]
     widest = max(apart, key=lambda name: apart[name])
     return [
-        Claim(where, says[0], _of(len(best), 5), f"Best by {_names(best)}. Average precision: {precision}."),
+        Claim(
+            where,
+            says[0],
+            _of(len(best), 5),
+            f"Better than all three by {_names(best)}; to three decimals level with the best of them by "
+            f"{_names(level)}. Average precision: {precision}.",
+        ),
         Claim(
             where,
             says[1],
@@ -222,10 +229,12 @@ def _sensitivity(cells: pd.DataFrame, experiments: Experiments) -> list[Claim]:
     return claims
 
 
-def _is_top(values: FloatArray, metric: MetricInfo, position: int) -> bool:
-    """Return whether none is better, to the three decimals that are shown."""
+def _is_top(values: FloatArray, metric: MetricInfo, position: int, *, alone: bool = False) -> bool:
+    """Return whether none is better, or all others are worse, to the three decimals that are shown."""
     shown = np.round(_loss(values, metric), 3)
-    return bool(shown[position] == np.nanmin(shown)) if not np.isnan(shown).all() else False
+    if np.isnan(shown).all():
+        return False
+    return bool(shown[position] == np.nanmin(shown) and not (alone and (shown == shown[position]).sum() > 1))
 
 
 def _better_share(results: Results, cases: Sequence[int], rival: str) -> tuple[int, int]:
