@@ -213,6 +213,8 @@ def test_answers_that_contradict_are_listed_and_settled_as_the_user_says(strips,
         majority = clean(strips.X, strips.Y, row_names=NAMES, verified=frame, settle="majority")
     assert np.flatnonzero(latest.removable()).tolist() == [second]
     assert np.flatnonzero(majority.removable()).tolist() == sorted([first, second])
+    with pytest.warns(PMLWarning, match=rf"{label!r} of row {frame['row'][0]} \(wrong"):
+        clean(strips.X, strips.Y, verified=frame)
     with pytest.raises(ValueError, match="settle must be 'latest' or 'majority', got 'first'"):
         clean(strips.X, strips.Y, verified=frame, settle="first")
 

@@ -220,6 +220,8 @@ def test_reasons_keep_for_and_against_apart():
     assert [(part.kind, "'b'" in part.text) for part in reason.in_favour] == [("co_labels", True)]
     assert "as here" not in reason.sentence().split(". For: ")[0]
     assert "label_noise" not in {part.kind for part in Reason("a", 0.1, 0.6, (), (), (), float("nan")).parts}
+    as_usual = Reason("a", 0.9912, 0.9935, (), (), (), float("nan"))
+    assert as_usual.sentence() == "for: models that never saw this row score it 0.99, rows with the label usually 0.99"
 
 
 def test_labels_that_come_along_in_a_third_of_the_rows_are_not_called_usual():
@@ -240,8 +242,9 @@ def test_missing_labels_by_brute_force(monkeypatch):
     rows, found = most_likely_missing(scores, sparse.csr_array(Y), labels, 40)
     free = [(-scores[i, k], i, k) for i in range(len(Y)) for k in labels if Y[i].any() and not Y[i, k]]
     assert list(zip(rows.tolist(), found.tolist(), strict=True)) == [(i, k) for _, i, k in sorted(free)[:40]]
-    with pytest.raises(ValueError, match="k must be"):
-        most_likely_missing(scores, sparse.csr_array(Y), labels, 0)
+    for k in (0, 2.5, True):
+        with pytest.raises(ValueError, match="k must be a number of labels"):
+            most_likely_missing(scores, sparse.csr_array(Y), labels, k)
 
 
 def test_deleted_labels_come_first_among_the_missing():

@@ -168,6 +168,7 @@ def test_near_equal_and_rare_labels_are_said(run, posts_csv, tmp_path):
         (["--labels", "tags", "--text", "body"], "Nothing would be written", 2),
         (["--labels", "tags", "--text", "body", "-o", "{input}", "--force"], "never overwritten", 2),
         (["--labels", "tags", "--text", "body", "-o", "{out}.jsonl"], "must end in .csv", 2),
+        (["--labels", "tags", "--text", "body", "-o", "-"], "must be a file, got '-'.", 2),
         (["--labels", "tags", "--sep", "|", "-o", "{out}"], "Pass --sep ';'", 1),
         (["--labels", "tags", "--precision", "90", "-o", "{out}"], "For 90 % write --precision 0.9.", 2),
         (["--labels", "tags", "--vectorizer", "max_word=9", "-o", "{out}"], "Did you mean 'max_words'?", 2),

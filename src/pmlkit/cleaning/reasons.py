@@ -75,7 +75,7 @@ class Reason:
         parts = [
             Part(
                 "score",
-                self.score >= self.typical_score,
+                round(self.score, 2) >= round(self.typical_score, 2),  # as it is read
                 f"models that never saw this row score it {self.score:.2f}, rows with the label usually "
                 f"{self.typical_score:.2f}",
             )
@@ -251,7 +251,7 @@ def most_likely_missing(scores: FloatArray, Y: CSR, labels: IntArray, k: int) ->
     >>> [part.tolist() for part in most_likely_missing(scores, Y, np.array([0, 1]), 2)]
     [[0, 1], [1, 0]]
     """
-    if k < 1:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be a number of labels (int >= 1), got {k!r}.")
     found: list[tuple[FloatArray, IntArray, IntArray]] = []
     labelled = np.flatnonzero(np.diff(Y.indptr) > 0)

@@ -356,6 +356,8 @@ def check_output(target: Path, *inputs: Path, force: bool) -> None:
     from pmlkit.data.files.arff import find_label_xml
     from pmlkit.data.files.base import matching_files, stem
 
+    if str(target) == "-":
+        raise Misuse("The output must be a file, got '-'.")
     inputs = tuple(found for source in inputs for found in matching_files(source) or [source])
     # The label files that are read because they lie beside an ARFF file.
     side_files = (

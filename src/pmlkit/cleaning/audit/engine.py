@@ -384,7 +384,7 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
 def _contradictions(audit: Audit) -> PMLWarning:
     """Say which labels were answered in different ways, and what counts."""
     found = audit.contradictions
-    rows = found["id"] if "id" in found else found["row"]
+    rows = found["id"] if "id" in found else [f"row {row}" for row in found["row"]]
     listed = [
         f"{label!r} of {row} ({answers})"
         for row, label, answers in zip(rows[:_N_LISTED], found["label"], found["answers"], strict=False)
