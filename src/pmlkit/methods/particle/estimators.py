@@ -270,14 +270,26 @@ class ParticleMAP(_Particle):
 
     Parameters
     ----------
+    n_neighbors : int, default=10
+        Number of neighbours of the graph and of the vote (published: 10).
+    alpha : float, default=0.95
+        Weight of the neighbours in the propagation, at least 0 and below 1 (published: 0.95).
+    credible_threshold : float, default=0.9
+        Votes, in [0, 1], that make a candidate credible (published: 0.9).
+    C : float, default=1.0
+        Inverse strength of the ridge penalty of the machines (published: 1).
     variant : {"paper", "released"}, default="paper"
         ``"released"`` elicits credible labels as the authors' program does, and counts a pair that
         cannot be trained as won by the label that comes first.
+    max_iter : int, default=2_000_000
+        Maximum number of iterations per machine, as in :class:`ParticleVLS`.
+    max_pairs : int, default=100_000
+        Largest number of pairwise machines, as in :class:`ParticleVLS`; with q labels there are up to q (q - 1) / 2.
     threshold : {"cardinality", "at_least_one", "size", "hamming", "f1"} or float, default="at_least_one"
         How scores become label sets, see :func:`pmlkit.methods.thresholds.fit_threshold`. 0.5 gives
         the labels that are more probable than not.
-    n_neighbors, alpha, credible_threshold, C, max_iter, max_pairs, n_jobs
-        As in :class:`ParticleVLS`, with the same defaults.
+    n_jobs : int, optional
+        Number of processes, as in scikit-learn.
 
     Attributes
     ----------
