@@ -22,7 +22,7 @@ All this is a function of the drawn order and of the truth. It does not matter, 
 when, why, and what was known by then: answers are used in the drawn order, and only as far as no candidate in it is
 unanswered. Answers that a person volunteers are knowledge; they cannot pass for random draws.
 
-**Several ** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
+**Several tests.** An error budget of ``1 - confidence`` is kept. A test takes a part of what is left as its d. It gives
 it back when it would have succeeded with R = 0, too: then S as a whole holds what is promised, but for an accident. So
 until the first accident on a set that does not, no such set has given anything back, and their d add up to at most the
 budget. Each has an accident with probability at most its d given all that was known when it began. So a false statement
