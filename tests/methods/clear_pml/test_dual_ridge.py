@@ -5,8 +5,8 @@ from scipy import sparse
 from landmark_ridge import LandmarkRidge, unit_rows
 from pmlkit import ClearPML
 from pmlkit.methods.clear_pml import landmarks, loo_ridge, ridge_choice
-from pmlkit.methods.clear_pml.dual_ridge import _inverse, dual_ridge
-from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+from pmlkit.methods.clear_pml.dual_ridge import _inverse, dual_ridge, search_in_dual
+from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, kernel_between
 from pmlkit.methods.clear_pml.loo_ridge import search_on_landmarks
 
 
@@ -54,6 +54,28 @@ def test_single_precision_is_close(problem):
         ridge = dual_ridge(kernel, 1.0, dtype=dtype)
         scores.append(ridge.loo_scores(target.astype(dtype), ridge.fit(target.astype(dtype))))
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("linear", [False, True])
+def test_rows_that_are_nearly_the_same_are_told_apart_in_single_precision(linear, container):
+    """Beside one large column all others are small, and the squares of distances are below single precision."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.normal(size=(200, 3)), np.full((200, 1), 1e5)])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    target = 1.0 * (X[:, :2] > 0)
+    kernel, own = kernel_between(container(X), linear=linear)
+    assert kernel.width < 1e-4
+    exact, ridge = (dual_ridge(kernel, 1.0, dtype=dtype) for dtype in (np.float64, np.float32))
+    assert ridge.dtype == np.float32
+    expected = exact.loo_scores(target, exact.fit(target))
+    assert ((expected - target) ** 2).mean() < 0.1
+    np.testing.assert_allclose(ridge.loo_scores(target, ridge.fit(target)), expected, atol=1e-4)
+    assert kernel.precision(np.float64) == np.float64
+    every = np.arange(200)
+    _, by_rows = search_in_dual(own, target)
+    _, by_landmarks = search_on_landmarks(kernel, own, container(X), sparse.csr_array(target), every, start=3.0)
+    assert by_landmarks == pytest.approx(by_rows, rel=0.01)
 
 
 def test_blocks_of_sparse_rows_are_the_kernel_in_one_piece(monkeypatch):

@@ -194,7 +194,7 @@ def _rest(penalty: float, diagonal: FloatArray, n_rows: int) -> FloatArray:
 
 def _lower_kernel(kernel: LandmarkKernel, dtype: DTypeLike) -> tuple[FloatArray, FloatArray]:
     """Return the lower triangle of the kernel between the landmarks, in blocks of columns, and the means of columns."""
-    rows = kernel.landmarks.astype(dtype)
+    rows = kernel.landmarks.astype(kernel.precision(dtype))
     n_rows, n_features = rows.shape
     values = np.zeros((n_rows, n_rows), dtype=dtype, order="F")
     total = np.zeros(n_rows)

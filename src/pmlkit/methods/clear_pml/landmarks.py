@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from pmlkit._arrays import row_hash
@@ -21,6 +22,7 @@ __all__ = [
 
 _BLOCK_CELLS = 2_000_000
 _DENSE_CELLS = 80_000_000  # of a sparse matrix, up to which it is made dense for a product
+_ROUNDING = 1e-4  # of squared distances of rows of unit length, in squared widths
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,18 @@ class LandmarkKernel:
         gaussian += np.square(inner, out=inner)
         gaussian *= 0.5
         return gaussian
+
+    def precision(self, dtype: DTypeLike) -> np.dtype[Any]:
+        """Return the precision that rows need: that of the result, or double where distances would be lost in it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pmlkit.methods.clear_pml.landmarks import LandmarkKernel
+        >>> [str(LandmarkKernel(np.eye(2), width, linear=False).precision(np.float32)) for width in (1.0, 1e-3)]
+        ['float32', 'float64']
+        """
+        return np.dtype(np.float64) if np.finfo(dtype).eps > _ROUNDING * self.width**2 else np.dtype(dtype)
 
     def times(self, X: Features, weights: FloatArray) -> FloatArray:
         """Return ``kernel @ weights`` without ever holding the kernel of all rows."""

@@ -83,10 +83,11 @@ def search_on_landmarks(
         Where the search begins.
     """
     n_rows, n_landmarks = X.shape[0], len(own)
-    kernel = replace(kernel, landmarks=kernel.landmarks.astype(np.float32))
+    precision = kernel.precision(np.float32)
+    kernel = replace(kernel, landmarks=kernel.landmarks.astype(precision))
     values = np.empty((n_rows, n_landmarks), dtype=np.float32)
     for rows in row_blocks(n_rows, n_landmarks):
-        values[rows] = kernel(X[rows].astype(np.float32))
+        values[rows] = kernel(X[rows].astype(precision))
     values -= values.mean(axis=0, dtype=np.float64).astype(np.float32)
     gram = values.T @ values
     # What rounding leaves of directions that rows do not show must not make the matrix indefinite.
