@@ -129,7 +129,7 @@ def write_predictions(
             called = range(start, n_rows) if ids is None else ids[start:n_rows]
             if scores:
                 rows_of_scores = zip(called, answer.tolist(), strict=True)
-                lines, counts = [[name, *map(_number, row)] for name, row in rows_of_scores], list[int]()
+                lines, counts = [[name, *map(repr, row)] for name, row in rows_of_scores], list[int]()
             elif top is not None:
                 lines, counts = _top_lines(names, answer, called, top, threshold)
             else:
@@ -181,11 +181,6 @@ def _label_lines(names: Sequence[str], sets: CSR, called: Sequence[Any], sep: st
     return lines, np.diff(sets.indptr).tolist()
 
 
-def _number(score: float) -> str:
-    """Return a score in nine digits: more differ between processors."""
-    return f"{score:.9g}"
-
-
 def _top_lines(
     names: Sequence[str], scores: FloatArray, called: Sequence[Any], k: int, threshold: float | None
 ) -> tuple[list[list[Any]], list[int]]:
@@ -195,7 +190,7 @@ def _top_lines(
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     for name, row, labels in zip(called, scores, best.tolist(), strict=True):
         kept = [j for j in labels if threshold is None or row[j] >= threshold]
-        lines += [[name, rank, names[j], _number(row[j])] for rank, j in enumerate(kept, start=1)]
+        lines += [[name, rank, names[j], repr(float(row[j]))] for rank, j in enumerate(kept, start=1)]
         counts.append(len(kept))
     return lines, counts
 
