@@ -2,7 +2,7 @@
 
 Methods that cross-fit inside (`ClearPML`, `CandidateLogistic`, `CandidateClassifier`) are fitted once. Any other
 estimator is fitted once per fold, on the rows of the other folds. Or the user brings probabilities of his own model.
-With rows in blocks the features stay where they are; candidates and their scores come to one place.
+With rows in blocks the features stay where they are; candidates and their scores are collected.
 """
 
 import copy
@@ -195,7 +195,7 @@ def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
 
 
 def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
-    """Tell whether candidates score higher than other rows of their label, more than chance would have it.
+    """Test whether candidates score higher than other rows of their label, beyond chance.
 
     Features that have nothing to do with the labels, such as a column of random numbers, leave nothing to judge by.
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off

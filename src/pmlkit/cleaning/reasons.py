@@ -379,7 +379,7 @@ def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_s
     twins = (
         Twins(i, j, similarity, tuple(sorted(labels[i] - labels[j])), tuple(sorted(labels[j] - labels[i])))
         for (i, j), similarity in ordered
-        # A row without candidates is unlabelled: it contradicts nobody.
+        # A row without candidates is unlabelled: it contradicts no other row.
         if labels[i] and labels[j] and labels[i] != labels[j]
     )
     return [twin for _, twin in zip(range(limit), twins, strict=False)]

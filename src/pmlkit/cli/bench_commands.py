@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmlkit._words import letters, printable
+from pmlkit._words import counted, letters, printable
 from pmlkit.cli.options import (
     Common,
     Force,
@@ -195,7 +195,7 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
         for (label, data, reason), count in list(counts.items())[:_SHOWN_REASONS]:
             table.add_row(printable(label), printable(data), f"{count:,}", printable(reason))
         shown += ["", table]
-        say("warning", f"{summary.n_failed:,} cells failed; --retry-failed runs them again.")
+        say("warning", f"{counted(summary.n_failed, 'cell')} failed; --retry-failed runs them again.")
     emit_facts(facts, *shown, as_json=common.json)
 
 

@@ -293,7 +293,7 @@ def _joined(parts: list[FloatArray]) -> FloatArray:
 
 
 def _at_cells(scored: tuple[Any, ...]) -> bool:
-    """Tell whether only the scores at the cells are kept, as with thousands of labels."""
+    """Return whether only the scores at the cells are kept, as with thousands of labels."""
     return scored[4] is not None and scored[4].ndim == 1
 
 

@@ -47,7 +47,7 @@ class Cells:
         return int(self.pattern.shape[0])
 
     def slices(self, width: int = 1) -> Iterator[tuple[slice, slice]]:
-        """Yield slices of rows, and of their cells, such that as many rows of so many columns stay small."""
+        """Yield slices of rows, and of their cells, such that blocks of this width stay small."""
         for rows in row_blocks(self.n_rows, max(width, self.pattern.shape[1])):
             yield rows, slice(self.pattern.indptr[rows.start], self.pattern.indptr[rows.stop])
 

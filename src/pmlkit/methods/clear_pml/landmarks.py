@@ -131,7 +131,7 @@ def _mean_distance(inner: FloatArray, squares: FloatArray) -> float:
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices of rows such that a block of so many columns stays small."""
+    """Yield slices of rows such that a block of this width stays small."""
     step = max(1, _BLOCK_CELLS // max(1, n_columns))
     for first in range(0, n_rows, step):
         yield slice(first, min(first + step, n_rows))

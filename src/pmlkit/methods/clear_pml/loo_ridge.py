@@ -109,7 +109,7 @@ def walk_penalties(
 ) -> tuple[float, float]:
     """Walk downhill on the grid of penalties, then on to the strongest within one standard error of the smallest error.
 
-    With few rows the smallest error is often luck; with many the second walk changes nothing.
+    With few rows the smallest error is often due to chance; with many the second search changes nothing.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class RidgeChoice:
 
 
 def solves_all_rows(survey: Survey, rows: RowBlocks, n_landmarks: int | Literal["auto"]) -> bool:
-    """Tell whether more rows than usual are landmarks, all of them, solved in one place."""
+    """Return whether more rows than usual are landmarks, all of them, solved in one place."""
     if n_landmarks != "auto" or rows.n_labels > MANY_LABELS:
         return False
     if _is_wide_text(survey.moments, n_landmarks):

@@ -120,7 +120,7 @@ def twin_labels(pairs: CSR, n_rows: int) -> list[tuple[int, int]]:
 
 
 def warn_of_twin_labels(twins: list[tuple[int, int]], names: Sequence[Any]) -> None:
-    """Warn of labels that nothing in the data tells apart."""
+    """Warn of labels that cannot be distinguished by the data."""
     if twins:
         told = [f"{str(names[a])!r} and {str(names[b])!r}" for a, b in twins[:_TWINS_NAMED]]
         more = f" and {len(twins) - len(told)} more pairs" if len(twins) > len(told) else ""
