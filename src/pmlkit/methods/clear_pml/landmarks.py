@@ -29,12 +29,6 @@ class LandmarkKernel:
 
     For rows x and z it is ``(g + g^4) / 2`` with ``g = exp(-|x - z|^2 / 2 width^2)``: two Gaussians, one half
     as wide as the other. With `linear` it is ``x.z + g``.
-
-    Attributes
-    ----------
-    landmarks : array or CSR array of float64 of shape (n_landmarks, n_features)
-    width : float
-    linear : bool
     """
 
     landmarks: Features

@@ -46,13 +46,7 @@ _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 class RidgeChoice:
     """A regression for the rows with cells.
 
-    Attributes
-    ----------
-    weighting : FeatureWeighting
-    kernel : LandmarkKernel, LinearKernel or None
-        None where the regression on words has its own.
-    ridge : BlockRidge, DualRidge, PrimalRidge or WordRidge
-    penalty : float
+    - `kernel`: None where the regression on words has its own.
     """
 
     weighting: FeatureWeighting
@@ -82,15 +76,8 @@ def choose_ridge(
 ) -> RidgeChoice:
     """Choose weighting and penalty by leave-one-out errors, and solve the regression.
 
-    Parameters
-    ----------
-    rows : RowBlocks
-    used, cells : State
-        Features of the rows with cells, and `Cells`.
-    survey : Survey
-    n_landmarks : int or "auto"
-    exact : bool
-        Whether all rows are landmarks, see `solves_all_rows`.
+    - `used`, `cells`: features of the rows with cells, and `Cells`;
+    - `exact`: whether all rows are landmarks, see `solves_all_rows`.
     """
     trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
     trial_X = rows.take_rows(rows.X, trial)

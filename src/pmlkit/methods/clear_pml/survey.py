@@ -24,17 +24,11 @@ _TWINS_NAMED = 3  # pairs
 class Survey:
     """What is known after the first pass.
 
-    Attributes
-    ----------
-    moments : FeatureMoments
-    pairs : CSR array of shape (n_labels, n_labels)
-        On how many rows two labels meet; the labels' counts on the diagonal.
-    everywhere, labelled : tuple of arrays
-        The rows with the smallest hashes, of all rows and of those with cells.
-    n_used : list of int
-        Rows with cells, of each block.
-    n_given_rows, n_candidates, n_answers : int
-        Rows with given candidates, candidates after the answers, and answers.
+    - `pairs` (n_labels, n_labels): on how many rows two labels meet; the labels' counts on the diagonal;
+    - `everywhere`, `labelled`: the rows with the smallest hashes, of all rows and of those with cells;
+    - `n_used`: rows with cells, of each block;
+    - `n_given_rows`, `n_candidates`, `n_answers`: rows with given candidates, candidates after the answers, and
+      answers.
     """
 
     moments: FeatureMoments
