@@ -369,7 +369,7 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     if len(audit.contradictions):
         warnings.warn(_contradictions(audit), stacklevel=3)
     if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
-        warnings.warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."), stacklevel=3)
+        warnings.warn(PMLWarning("All answers are 'unsure': nothing is learned from them."), stacklevel=3)
         return replace(result, known=audit.verdict, before_answers=audit.result)
     audit.learn()
     return replace(
