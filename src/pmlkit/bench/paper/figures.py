@@ -190,10 +190,10 @@ def main_results(cells: pd.DataFrame) -> Results:
     return collect(cells, methods=[*RIVALS, LFC])
 
 
-def find_case(results: Results, data: str, ratio: float = TABLE_2_RATIO) -> int | None:
-    """Return the position of a data set's case: with that ratio of uniform noise, or with its own candidates."""
+def find_case(results: Results, data: str) -> int | None:
+    """Return the position of a data set's case: with the noise of table 2, or with its own candidates."""
     for position, case in enumerate(results.cases):
-        if case.data == data and (math.isnan(case.ratio) or (case.noise == "uniform" and case.ratio == ratio)):
+        if case.data == data and (math.isnan(case.ratio) or (case.noise == "uniform" and case.ratio == TABLE_2_RATIO)):
             return position
     return None
 
@@ -235,7 +235,7 @@ def _verdict(ours: tuple[float, float], theirs: tuple[float, float], metric: Met
     return "better" if gain > 0 else "worse"
 
 
-def compare_table_3(results: Results, level: float = 0.05) -> list[TestCounts]:
+def compare_table_3(results: Results) -> list[TestCounts]:
     """Count wins, ties and losses of PML-LFC over all cases, as table 3 does.
 
     - `results`: see :func:`main_results`.
@@ -246,7 +246,7 @@ def compare_table_3(results: Results, level: float = 0.05) -> list[TestCounts]:
     printed = table(3).set_index(["metric", "rival"])
     doubtful = {fault.rival for fault in table_3_faults() if fault.has_impossible_tests}
     lfc = results.methods.index(LFC)
-    tests = {metric.key: compare(results, metric, lfc, level) for metric in FIVE}
+    tests = {metric.key: compare(results, metric, lfc) for metric in FIVE}
     counts = []
     for m, rival in enumerate(results.methods):
         if rival == LFC:

@@ -381,6 +381,6 @@ def _make_vectorizer(reader: TableReader, settings: VectorizerSettings, n_rows: 
     return ColumnTransformer(parts, verbose_feature_names_out=False)
 
 
-def _few(names: Sequence[str], limit: int = 8) -> str:
-    shown = ", ".join(names[:limit])
-    return f"{shown} and {len(names) - limit:,} more" if len(names) > limit else shown
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:8])
+    return f"{shown} and {len(names) - 8:,} more" if len(names) > 8 else shown
