@@ -282,7 +282,7 @@ def reproduce(
     data set is not run there again, and is listed.
 
     With pml-lc: five metrics under the protocol of the paper of PML-lc and PML-fp, beside its published figures. Only
-    --quick (2 repeats instead of 5, at most 600 rows) and --output count there.
+    --quick (2 repeats instead of 5, at most 600 rows) and --output apply there.
     """
     from pmlkit.bench.paper import embedded_experiments, paper_experiments
     from pmlkit.bench.paper import reproduce as reproduce_paper
