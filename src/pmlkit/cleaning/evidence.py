@@ -25,7 +25,6 @@ from pmlkit._words import did_you_mean
 from pmlkit.blocks import RowBlocks, as_row_blocks
 from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
-from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
 from pmlkit.numerics.content import content_folds
 
@@ -96,7 +95,7 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
     """Return the evidence of a method that cross-fits inside; `scores` are changed in rows without candidates."""
     name = type(fitted).__name__
     scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
-    if isinstance(fitted, ClearPML):
+    if getattr(fitted, "_cleaning_is_calibrated", False):
         empty = (
             fitted.empty_rows_ and f"; rows without labels taken for {fitted.empty_rows_}: {fitted.empty_rows_reason_}"
         )
