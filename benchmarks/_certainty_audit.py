@@ -97,7 +97,7 @@ def answered(result: CleaningResult, wrong: np.ndarray, n: int, **settings: Any)
 
 
 def _answer_until(audit: Audit, wrong: np.ndarray, n: int) -> None:
-    """Answer as the truth says until there are so many answers, or nothing is left to ask."""
+    """Answer as the truth says until there are `n` answers, or nothing is left to ask."""
     while audit.n_answers < n and (question := audit.next()) is not None:
         audit.answer(question, "wrong" if wrong[question.cell] else "right")
 
@@ -135,7 +135,7 @@ def null(n_runs: int) -> None:
 
 
 def _any_false(attempts: list[Attempt], ledger: Ledger, verdict: np.ndarray, wrong: np.ndarray) -> bool:
-    """Tell whether any statement that is made now is false."""
+    """Return whether any statement that is made now is false."""
     gone = [
         removable(attempt.cells, verdict)
         for attempt, progress in zip(attempts, ledger.progress, strict=True)
@@ -198,7 +198,7 @@ def of_whole_audits(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _made_table(n_candidates: int) -> tuple[Any, np.ndarray]:
-    """Return something like a result, of about so many candidates of which nothing is known."""
+    """Return a stand-in for a result, of about `n_candidates` candidates of which nothing is known."""
     rng = np.random.default_rng(0)
     n_labels = 8
     n_rows = round(n_candidates / (0.4 * n_labels))

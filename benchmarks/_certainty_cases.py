@@ -58,7 +58,7 @@ def text_table(name: str) -> tuple[sparse.csr_array, sparse.csr_array, sparse.cs
 
 
 def cases(names: list[str], levels: list[float], seeds: range, max_rows: int) -> Iterator[Case]:
-    """Yield all cases: rows and noise drawn anew for every seed."""
+    """Yield all cases: rows and noise redrawn for every seed."""
     for name in names:
         source = _Source(name)
         for seed in seeds:

@@ -85,7 +85,7 @@ class BudgetSpent(Exception):
 
 @contextmanager
 def budget_of(seconds: float) -> Iterator[None]:
-    """Raise BudgetSpent when the block has used so many seconds of processor time: a busy machine does not matter."""
+    """Raise BudgetSpent when the block has used this much processor time: a busy machine does not matter."""
 
     def spent(*_: Any) -> None:
         raise BudgetSpent

@@ -36,7 +36,7 @@ _MAX_ROWS, _MAX_CELLS, _MAX_CELLS_TO_TUNE = 4000, 1500, 4000
 TUNED = ("odds", "separation", "noise", "rows alone", "separation*separation", "noise*separation", "judgement")
 # A user's labels may be much cleaner than those of the benchmarks: a light weight keeps the map from forgetting it.
 RATIOS = {0.5: 1.0, 1.0: 1.0, 0.1: 0.15}
-# And a user's features may foretell the labels better: made data, fitted on but never counted.
+# A user's features may predict the labels better: made data, fitted on but never counted.
 EASY_RATIOS, _EASY_WEIGHT = (0.1, 0.25, 0.5, 1.0), 0.5
 
 
@@ -52,7 +52,7 @@ class Case:
     label: np.ndarray
 
     def sample(self, n_cells: int, rng: np.random.Generator) -> "Case":
-        """Return the case with at most so many of its candidates."""
+        """Return the case with at most `n_cells` of its candidates."""
         some = rng.permutation(len(self.is_false))[:n_cells]
         return replace(self, terms=self.terms[some], is_false=self.is_false[some], label=self.label[some])
 

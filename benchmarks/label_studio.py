@@ -26,7 +26,7 @@ _N_TASKS = 50
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody uses."""
+    """Return an unused port of the loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

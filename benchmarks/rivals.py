@@ -33,7 +33,7 @@ from sklearn.svm import LinearSVC
 import _rivals_real
 from _common import side_by_side
 from pmlkit.methods import all_methods
-from pmlkit.methods.drama.estimator import manifold_confidence
+from pmlkit.methods.drama import manifold_confidence
 from pmlkit.numerics.neighbors import nearest, reconstruction_graph
 from pmlkit.numerics.scaling import scaled
 

@@ -355,7 +355,7 @@ def read_labels(y: Any, what: str = "Y", *, names: Iterable[Any] | None = None) 
     try:
         numbers = number_table(y, what)
     except DataError:
-        _refuse_texts(y, what)
+        refuse_texts(y, what)
         raise
     _refuse_other_than_01(numbers, what)
     indicator = numbers if sparse.issparse(numbers) else sparse.csr_array(numbers != 0)
@@ -507,7 +507,7 @@ def _from_names(rows: list[Any], what: str, names: Iterable[Any] | None) -> tupl
     return indicator, list(known)
 
 
-def _refuse_texts(y: Any, what: str) -> None:
+def refuse_texts(y: Any, what: str) -> None:
     """Raise for one text per row, a table of texts, or a DataFrame whose only column holds texts or lists."""
     first: Any
     if is_frame(y):

@@ -14,7 +14,7 @@ class _Message(Exception):
     """A sentence for a person, and what it is about as attributes.
 
     The message names no option itself. Where one helps, `option`, `value` and `remedy` make a last sentence
-    ("Pass sep=';'."), so that whoever shows the message can spell the option as its users type it.
+    ("Pass sep=';'."), so that each interface can spell the option as its users type it.
     """
 
     def __init__(

@@ -29,7 +29,9 @@ def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> No
     Parameters
     ----------
     model : estimator
-        A method of pmlkit, a `LabelCleaner`, or a scikit-learn pipeline that ends in one.
+        A method of pmlkit, a `LabelCleaner`, or a scikit-learn pipeline that ends in one. `load` takes the estimator of
+        a `CandidateClassifier` only with `trusted` if it runs compiled code on its state, as support vector machines
+        and forests do; the error then names the types.
     path : path
         Usually ends in ``.skops``.
     force : bool, default=False

@@ -1,4 +1,4 @@
-"""What a fitted model says of the rows of a file: predictions as a CSV table, and metrics where the truth is known."""
+"""Predictions of a fitted model for the rows of a file as a CSV table, and metrics where the truth is known."""
 
 import contextlib
 import csv

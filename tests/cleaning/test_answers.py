@@ -221,7 +221,7 @@ def test_answers_that_contradict_are_listed_and_settled_as_the_user_says(strips,
 
 def test_answers_that_tell_nothing_say_so_and_change_nothing(strips, result):
     frame = pd.DataFrame([line(result, cell, "unsure") for cell in result.order[:3]])
-    with pytest.warns(PMLWarning, match="Every answer comes to 'unsure': nothing is learned"):
+    with pytest.warns(PMLWarning, match="All answers are 'unsure': nothing is learned"):
         unsure = clean(strips.X, strips.Y, row_names=NAMES, verified=frame)
     with pytest.warns(PMLWarning, match="The answers are empty"):
         none = clean(strips.X, strips.Y, row_names=NAMES, verified=frame[:0])

@@ -61,6 +61,8 @@ def test_two_classes_of_words(oracle):
         (np.array([0, 1, 2]), "Only binary classification is supported"),
         (np.array([1, 1, 1]), "only one class"),
         (sparse.csr_array(np.array([[0, 3], [1, 0], [1, 1]])), r"got the value\(s\) 3"),
+        (pd.DataFrame({"tags": [["a"], ["b"], ["a", "b"]]}), r"only column, 'tags', holds list.*pass .* y\['tags'\]"),
+        (polars.DataFrame({"tags": [["a"], ["b"], ["a", "b"]]}), r"only column, 'tags'.*pass .* y\['tags'\]"),
     ],
 )
 def test_bad_candidates_get_one_clear_sentence(y, words):

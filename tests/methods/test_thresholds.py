@@ -127,24 +127,24 @@ def best_cut_of_all_scores(measure, scores, Y, confidence):
 @given(
     seed=st.integers(0, 10_000),
     candidates=st.sampled_from([0.0, 0.01, 0.1, 0.9]),
-    believed=st.sampled_from([0.0, 0.05, 1.0]),
+    level=st.sampled_from([0.0, 0.05, 1.0]),
     slope=st.sampled_from([-3.0, 0.0, 3.0]),
     digits=st.sampled_from([1, 12]),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 @settings(max_examples=80, deadline=None)
-def test_only_the_highest_scores_decide(measure, seed, candidates, believed, slope, digits, dtype):
+def test_only_the_highest_scores_decide(measure, seed, candidates, level, slope, digits, dtype):
     """The same threshold bit for bit as that of all scores, also where scores speak against candidates."""
     rng = np.random.default_rng(seed)
     full = rng.random((30, 40)) < candidates
     scores = np.round(rng.normal(size=full.shape) + slope * full, digits).astype(dtype)
     Y = sparse.csr_array(full.astype(float))
-    confidence = believed * rng.random(Y.nnz)
+    confidence = level * rng.random(Y.nnz)
     rule = fit_threshold(measure, scores, Y, confidence, natural_cut=0.5)
     assert rule.offset == float(best_cut_of_all_scores(measure, scores, Y, confidence))
 
 
-def test_nothing_is_given_when_no_candidate_is_believed():
+def test_nothing_is_given_when_no_candidate_is_likely():
     scores, Y = problem()
     rule = fit_threshold("hamming", scores, Y, np.full(Y.nnz, 0.1), natural_cut=0.5)
     assert not rule.label_sets(scores).any()

@@ -138,7 +138,7 @@ class _Process:
             if self._has_died():  # though something that it started still holds the pipe
                 raise EOFError
             if os.getppid() != parent:
-                raise SystemExit(1)  # nobody is left to receive the answer
+                raise SystemExit(1)  # there is no process left to receive the answer
         message: dict[str, Any] = json.loads(self._pipe.recv_bytes())
         return message
 

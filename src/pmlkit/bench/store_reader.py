@@ -239,7 +239,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 def _open_to_read(file: Path) -> sqlite3.Connection:
     address = file.resolve().as_uri()
-    # Where nobody writes there is no -wal file. Reading must not make one: only a connection that may write removes it.
+    # Without a writer there is no -wal file. Reading must not make one: only a connection that may write removes it.
     if file.resolve().with_name(f"{file.resolve().name}-wal").exists():
         connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
         try:

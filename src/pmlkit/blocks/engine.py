@@ -148,7 +148,7 @@ class Engine(ABC):
         return value
 
     def keeps(self, size: int) -> bool:
-        """Tell whether a state of so many bytes is better kept than computed again.
+        """Return whether a state of this size, in bytes, is better kept than computed again.
 
         A fit that is resumed keeps what it kept before, whatever memory there is now: later passes depend on it.
         """
@@ -353,12 +353,12 @@ def _some_rows(block: Any, first: int, *, rows: Any) -> list[Any]:
 
 
 def is_dask(X: Any) -> bool:
-    """Tell whether this is a Dask collection."""
+    """Return whether this is a Dask collection."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def holds_blocks(X: Any) -> bool:
-    """Tell whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
+    """Return whether features are given in blocks: `RowBlocks`, a Dask array or DataFrame, or a table of many files.
 
     A memory map is an array like any other: joblib hands them to its workers.
     """

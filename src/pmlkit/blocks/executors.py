@@ -43,7 +43,7 @@ class Executor:
     memory_budget: int | None = None
 
     def engine(self, n_blocks: int, checkpoint: str | Path | None = None) -> Engine:
-        """Return an engine for so many blocks."""
+        """Return an engine for `n_blocks` blocks."""
         if self.client is None:
             return LocalEngine(n_blocks, memory_budget=self.memory_budget, checkpoint=checkpoint)
         return DaskEngine(n_blocks, self.client, checkpoint=checkpoint)
@@ -86,12 +86,12 @@ class Executor:
 def executor(
     *, workers: int | None = None, memory: int | str | None = None, dask: str | None = None
 ) -> Iterator[Executor]:
-    """Say where work on blocks runs; workers that are started here end with the context.
+    """Choose where work on blocks runs; workers that are started here end with the context.
 
     Parameters
     ----------
     workers : int, optional
-        Start so many processes on this machine, with one thread each.
+        Number of processes to start on this machine, with one thread each.
     memory : int or str, optional
         How much memory each worker may take, such as ``"2GB"``; without workers, about how much this process may.
     dask : str, optional
@@ -173,7 +173,7 @@ class ClusterError(OSError):
 
 
 class DaskEngine(Engine):
-    """Blocks and their state on the workers of a cluster; only reductions come to the client.
+    """Blocks and their state on the workers of a cluster; only reductions are sent to the client.
 
     Every value is a task of pure functions, so that what a dead worker held is computed again.
     """
@@ -221,7 +221,7 @@ class DaskEngine(Engine):
             return self.client.submit(_itself, value, key=f"pmlkit-shared-{uuid.uuid4().hex}")
 
     def load(self, state: State, place: int) -> Any:
-        """Return the value of one block; it comes to the client."""
+        """Return the value of one block, sent to the client."""
         with self._one_sentence():
             return self.client.compute(self._delayed(state, place)).result()
 

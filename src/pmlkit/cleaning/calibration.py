@@ -1,4 +1,4 @@
-"""From evidence to probabilities: how likely is each candidate false, without any truth at hand.
+"""From evidence to probabilities: how likely each candidate is false, without any known truth.
 
 Two steps. First a class-conditional posterior: if false candidates hit every row alike, a label's candidates among
 the rows that the evidence speaks against most are all false, which gives the label's noise rate and, by Bayes, the
@@ -51,7 +51,7 @@ def false_probability(scores: FloatArray, Y: CSR, confidence: FloatArray | None 
     """Return how likely each candidate is false, aligned with ``Y.data``.
 
     `scores`: out-of-fold, see `pmlkit.cleaning.evidence.cross_fit`. `Y`: candidates. `confidence` (aligned with
-    ``Y.data``): the method's own judgement of each candidate.
+    ``Y.data``): the method's own confidence of each candidate.
 
     Examples
     --------

@@ -50,7 +50,7 @@ from pmlkit.methods.progress import FitProgress
 
 
 class _Validator(BaseEstimator):
-    """Carries scikit-learn's validation, which wants an estimator."""
+    """Estimator for scikit-learn's `validate_data`."""
 
 
 def clean(
@@ -81,14 +81,15 @@ def clean(
         Or a `Table` or `PMLDataset`, which has its own labels, names and media. Or `RowBlocks`, a table of many files
         or a Dask collection, up to 40 million cells (rows times labels): features stay in their blocks, so that there
         are no similar rows among the reasons.
-    Y : array, sparse matrix or DataFrame of shape (n_samples, n_labels)
-        Candidates: 1 where a label was given to a row.
+    Y : candidate labels, optional
+        An indicator of shape (n_samples, n_labels), 1 where a label was given to a row: array, sparse matrix or
+        DataFrame. Or a list, pandas or polars Series or object array of label names per row.
     pred_probs : array, DataFrame or path, optional
         Out-of-sample probabilities of a model of your own, of shape (n_samples, n_labels), as of cross-validation: they
         are the evidence then, and no model is fitted. A file may be ``.npy``, ``.npz`` or Parquet.
     method : "auto", name of a method, or estimator, default="auto"
-        Who judges. ``"auto"`` is the best there is for cleaning. An estimator needs ``decision_function`` or
-        ``predict_proba``; unless it cross-fits inside, it is fitted once per fold.
+        The method that scores the candidates. ``"auto"`` is `ClearPML`. An estimator needs ``decision_function``
+        or ``predict_proba``; unless it cross-fits inside, it is fitted once per fold.
     every_row_has_a_label : bool or "auto", default="auto"
         Whether at least one candidate of each row is true. "auto" takes it to be so unless some rows have no
         candidates. In labels given by crowds it often is not.
@@ -100,20 +101,20 @@ def clean(
     min_rows : int, default=5
         Labels on fewer rows are left alone.
     label_names : sequence of str, optional
-        By default the columns of a DataFrame.
+        By default the columns of a DataFrame, or the sorted names per row.
     row_names : sequence, optional
-        How the rows are called in reasons and reports; by default by their number.
+        Names of the rows in reasons and reports; by default their numbers.
     media : array of uint8 images or sequence of texts, optional
         What a person sees of each row, for the report.
     verified : Answers, DataFrame, path of a CSV file or audit, optional
         Answers of people, with the columns ``row`` (or ``id``, as in `row_names`), ``label`` and ``answer`` ("wrong",
         "right" or "unsure"): wrong ones are removed, right ones stay, and doubts of the others are learned from them.
     settle : {"latest", "majority"}, default="latest"
-        Which of several answers about one label counts; a tie of the majority comes to "unsure".
+        Which of several answers about one label counts; a tied majority counts as "unsure".
     on_progress : callable, optional
         Called after each step with the number of steps that are done and of all steps, None where that is unknown.
         Steps are the iterations of a fit, where scikit-learn has callbacks (1.9 and newer), and two comparisons
-        afterwards. Each fit begins anew with 0.
+        afterwards. Each fit restarts at 0.
 
     Returns
     -------
@@ -293,7 +294,7 @@ class _Steps:
             model.set_callbacks(FitProgress(self))
 
     def expect(self, total: int | None) -> None:
-        """Begin with a fit of so many iterations."""
+        """Start counting for a fit of `total` iterations."""
         self._done, self._total = -1, None if total is None else total + 2
         self.advance()
 

@@ -199,7 +199,7 @@ def _random_mistakes(suspicion: FloatArray, of_injected: float, share: float) ->
     """Return how likely each candidate is a random mistake, `share` of them being some.
 
     Logistic in the suspicion. Injected cells are random mistakes by making, so those taken for random mistakes must be
-    as suspicious, on average, as they are: that gives the slope, whoever the judge is.
+    as suspicious, on average, as they are: that gives the slope, whatever the method.
     """
     some = np.sort(suspicion)[:: -(-len(suspicion) // _N_MATCHED) or 1]
 

@@ -2,7 +2,7 @@
 
 Methods that cross-fit inside (`ClearPML`, `CandidateLogistic`, `CandidateClassifier`) are fitted once. Any other
 estimator is fitted once per fold, on the rows of the other folds. Or the user brings probabilities of his own model.
-With rows in blocks the features stay where they are; candidates and their scores come to one place.
+With rows in blocks the features stay where they are; candidates and their scores are collected.
 """
 
 import copy
@@ -25,7 +25,6 @@ from pmlkit._words import did_you_mean
 from pmlkit.blocks import RowBlocks, as_row_blocks
 from pmlkit.data.files.side_features import read_probabilities
 from pmlkit.exceptions import PMLWarning
-from pmlkit.methods import ClearPML
 from pmlkit.methods.base import BasePML
 from pmlkit.numerics.content import content_folds
 
@@ -96,7 +95,7 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
     """Return the evidence of a method that cross-fits inside; `scores` are changed in rows without candidates."""
     name = type(fitted).__name__
     scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
-    if isinstance(fitted, ClearPML):
+    if getattr(fitted, "_cleaning_is_calibrated", False):
         empty = (
             fitted.empty_rows_ and f"; rows without labels taken for {fitted.empty_rows_}: {fitted.empty_rows_reason_}"
         )
@@ -195,7 +194,7 @@ def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:
 
 
 def predicts_labels(scores: FloatArray, Y: CSR) -> bool:
-    """Tell whether candidates score higher than other rows of their label, more than chance would have it.
+    """Test whether candidates score higher than other rows of their label, beyond chance.
 
     Features that have nothing to do with the labels, such as a column of random numbers, leave nothing to judge by.
     The probabilities of `pmlkit.cleaning.calibration` were fitted on evidence that means something, and are far off

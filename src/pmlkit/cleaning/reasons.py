@@ -345,12 +345,11 @@ def _highest(value: FloatArray, number: IntArray, k: int) -> tuple[FloatArray, I
     return value[order], number[order]
 
 
-def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_state: int = 0) -> list[Twins]:
+def twins_that_differ(X: Features, Y: CSR) -> list[Twins]:
     """Find rows with the same or nearly the same features but different labels; many alike give a chain of pairs.
 
-    `Y`: candidates. `limit`: pairs to return at the most, identical rows first, then by similarity. `random_state`:
-    seed of the random directions by which near rows are brought together. A pair that is merely near may be missed;
-    identical rows never are.
+    At most `TWINS_LIMIT` pairs of rows with candidates `Y`: identical rows first, then by similarity. A pair that is
+    merely near may be missed, as random directions bring near rows together; identical rows never are.
 
     Examples
     --------
@@ -367,7 +366,7 @@ def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_s
     hashes = row_hash(X)
     for i, j in _chains(hashes, filled):
         pairs[i, j] = 1.0
-    for signature in _signatures(unit, random_state):
+    for signature in _signatures(unit):
         near = np.array([pair for pair in _chains(signature, filled) if pair not in pairs], dtype=np.int64)
         if not len(near):
             continue
@@ -379,10 +378,10 @@ def twins_that_differ(X: Features, Y: CSR, *, limit: int = TWINS_LIMIT, random_s
     twins = (
         Twins(i, j, similarity, tuple(sorted(labels[i] - labels[j])), tuple(sorted(labels[j] - labels[i])))
         for (i, j), similarity in ordered
-        # A row without candidates is unlabelled: it contradicts nobody.
+        # A row without candidates is unlabelled: it contradicts no other row.
         if labels[i] and labels[j] and labels[i] != labels[j]
     )
-    return [twin for _, twin in zip(range(limit), twins, strict=False)]
+    return [twin for _, twin in zip(range(TWINS_LIMIT), twins, strict=False)]
 
 
 def _chains(keys: IntArray, rows: IntArray) -> Iterator[tuple[int, int]]:
@@ -392,9 +391,9 @@ def _chains(keys: IntArray, rows: IntArray) -> Iterator[tuple[int, int]]:
     yield from zip(order[same].tolist(), order[same + 1].tolist(), strict=True)
 
 
-def _signatures(unit: Features, random_state: int) -> Iterator[IntArray]:
+def _signatures(unit: Features) -> Iterator[IntArray]:
     """Yield hash keys that near rows are likely to share: the signs of random projections."""
-    rng = generator(random_state)
+    rng = generator(0)
     weight = 1 << np.arange(_BITS)
     for _ in range(_N_BANDS):
         direction = rng.standard_normal((unit.shape[1], _BITS)).astype(unit.dtype)

@@ -61,7 +61,7 @@ def write_report(result: CleaningResult, path: str | os.PathLike[str], *, force:
     target = check_target(path, force=force)
     page = render_report(summarise(result, **shown))
     with replacing(target) as stream:
-        # A lone surrogate in somebody's text must not cost the whole page.
+        # A lone surrogate in a text must not make the whole page fail.
         stream.write(page.encode("utf-8", errors="replace"))
 
 

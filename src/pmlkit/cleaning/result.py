@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _DOUBTFUL = 0.5
 _BLOCK = 1000  # lines that are made at a time
-# Comparing the rows of all removed labels with a million others would take hours: so many lines name similar rows.
+# Comparing the rows of all removed labels with a million others would take hours: this many lines name similar rows.
 _COMPARED_AT_LEAST, _COMPARED_PAIRS = 1000, 5 * 10**8
 _N_EXPLAINED = 100
 _LEAST_ROWS = 500
@@ -40,7 +40,7 @@ _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look most
 
 @dataclass(frozen=True, eq=False)
 class CleaningResult:
-    """The answer of `pmlkit.clean`; it computes lazily and is never changed.
+    """Result of `pmlkit.clean`. It is immutable; most attributes are computed on first use.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class CleaningResult:
     scores : array of shape (n_samples, n_labels)
         The out-of-fold evidence.
     label_names, row_names : sequences
-        How labels and rows are called; `row_names` may be None.
+        Names of labels and rows; `row_names` may be None.
     rare_labels : array of int
         Labels on too few rows to be judged; their candidates are left alone.
     method : str
@@ -65,7 +65,7 @@ class CleaningResult:
         Whether the estimates were calibrated for this kind of evidence, on sets whose truth is known; for any but
         `ClearPML` they were not: they count random mistakes, and the intervals are wider.
     known : array aligned with ``Y.data``, or None
-        What the answers given as ``verified`` say of each candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
+        The answers given as ``verified``, per candidate: 0 nothing, 1 wrong, 2 right, 3 unsure.
     before_answers : CleaningResult or None
         The result without those answers.
 
@@ -120,7 +120,7 @@ class CleaningResult:
         return range(self.Y.shape[0]) if self.row_names is None else self.row_names
 
     def row_name(self, row: int) -> str:
-        """Return how texts call a row."""
+        """Return the name of a row for use in texts."""
         return f"row {row}" if self.row_names is None else str(self.row_names[row])
 
     def labels_of(self, row: int) -> list[str]:
@@ -334,7 +334,7 @@ class CleaningResult:
         return removed
 
     def advice(self, *, precision: float = 0.9, keep_at_least_one: bool = True, table: str = "") -> str:
-        """Say in a sentence what can be removed without asking anybody, or why nothing can be and what to do.
+        """Say in a sentence what can be removed without asking a person, or why nothing can be and what to do.
 
         Parameters
         ----------
@@ -387,15 +387,15 @@ class CleaningResult:
 
         Parameters
         ----------
-        Y : array, sparse matrix or DataFrame, optional
+        Y : labels in any format that `clean` takes, optional
             The candidates; by default those that were given to `clean`.
         precision, keep_at_least_one
             See `removable`.
 
         Returns
         -------
-        cleaned : indicator of shape (n_samples, n_labels)
-            In the same kind of container as `Y`.
+        cleaned : labels of n_samples rows
+            In the format of `Y`: an indicator in the same kind of container, or the names per row.
         """
         removed = self.removable(precision=precision, keep_at_least_one=keep_at_least_one)
         kept = without_cells(self.Y, removed)

@@ -85,7 +85,7 @@ def stop_on_sigterm() -> None:
 
 
 def end_on_signals() -> None:
-    """Let signals end this process at once, without a word: its work is done, and Python is about to end."""
+    """Let signals end this process silently: its work is done, and the interpreter is about to exit."""
     import signal
     import threading
 

@@ -51,7 +51,7 @@ pmlkit convert posts.csv posts.parquet --labels 'tag_*'
 pmlkit noise clean.npz noisy.npz --ratio 0.5
 pmlkit noise clean.npz noisy.npz --ratio 1 --kind confusable --seed 3
 pmlkit fit pmlkit-demo/demo.npz -o model.skops
-pmlkit fit posts.csv --labels 'tag_*' -m PMLLFC -p fit_intercept=true -o posts.skops
+pmlkit fit posts.csv --labels 'tag_*' -m PMLLFC -p alpha=5 -o posts.skops
 pmlkit predict model.skops new.csv -o predictions.csv
 pmlkit predict model.skops new.csv --scores | head
 pmlkit evaluate model.skops test.npz

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmlkit._words import letters, printable
+from pmlkit._words import counted, letters, printable
 from pmlkit.cli.options import (
     Common,
     Force,
@@ -195,7 +195,7 @@ def _report(plan: "Plan", summary: "RunSummary", out: Path, common: Common) -> N
         for (label, data, reason), count in list(counts.items())[:_SHOWN_REASONS]:
             table.add_row(printable(label), printable(data), f"{count:,}", printable(reason))
         shown += ["", table]
-        say("warning", f"{summary.n_failed:,} cells failed; --retry-failed runs them again.")
+        say("warning", f"{counted(summary.n_failed, 'cell')} failed; --retry-failed runs them again.")
     emit_facts(facts, *shown, as_json=common.json)
 
 
@@ -282,7 +282,7 @@ def reproduce(
     data set is not run there again, and is listed.
 
     With pml-lc: five metrics under the protocol of the paper of PML-lc and PML-fp, beside its published figures. Only
-    --quick (2 repeats instead of 5, at most 600 rows) and --output count there.
+    --quick (2 repeats instead of 5, at most 600 rows) and --output apply there.
     """
     from pmlkit.bench.paper import embedded_experiments, paper_experiments
     from pmlkit.bench.paper import reproduce as reproduce_paper

@@ -318,7 +318,7 @@ def literal(text: str) -> bool | int | float | str | None:
 
 
 def expand(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command as typer wants it: a parameter that is a dataclass becomes one option per field."""
+    """Return a command in the form that typer needs: a parameter that is a dataclass becomes one option per field."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -440,7 +440,7 @@ def load(source: Source, *, keep_table: bool = False) -> "Table | PMLDataset":
 
 
 def limit_jobs(jobs: int | None, model: Any = None) -> None:
-    """Keep the process, and the method where it works in parallel, to so many cores; `--param n_jobs=` has priority."""
+    """Limit the process, and a method that works in parallel, to that many cores; `--param n_jobs=` has priority."""
     if jobs is None:
         return
     from threadpoolctl import threadpool_limits

@@ -267,7 +267,7 @@ class Watch:
             self.expect(total)
 
     def left(self) -> float | None:
-        """Return the seconds that are left, None as long as nobody knows."""
+        """Return the seconds that are left, None while it is unknown."""
         task = self._bar.tasks[self._task]
         if not task.total or not 0 < task.completed < task.total:
             return None

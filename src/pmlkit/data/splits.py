@@ -53,7 +53,7 @@ class StratifiedLabelKFold(BaseCrossValidator):
 
     Iterative stratification [1]_: the label with the fewest rows left is shared out first,
     each of its rows going to the fold that holds the fewest of that label (then to the
-    smallest fold, then at random). Rare labels thus reach as many folds as they can, which a
+    smallest fold, then at random). Rare labels reach as many folds as they can, which a
     random split does not promise. Rows without labels even out the sizes at the end.
 
     Parameters

@@ -79,6 +79,9 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     _cross_fits: ClassVar[bool] = False
     """Whether the scores of training rows are made without the row's labels, and kept as ``out_of_fold_scores_``."""
 
+    _cleaning_is_calibrated: ClassVar[bool] = False
+    """Whether the map from evidence to doubts of `pmlkit.clean` was fitted to the confidences of this method."""
+
     _natural_cut: ClassVar[float] = 0.5
     """The score at which the method is undecided."""
 

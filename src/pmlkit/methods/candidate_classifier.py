@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier, made to judge candidates by cross-fitting and to learn from the judgement."""
+"""Any scikit-learn classifier: confidences of candidates by cross-fitting, and a final fit weighted by them."""
 
 from numbers import Integral
 from typing import Any, ClassVar

@@ -15,11 +15,13 @@ from pmlkit._arrays import (
     LabelFormat,
     as_csr,
     column_names,
+    is_frame,
     is_table,
     label_format,
     moderate,
     names_per_row,
     read_labels,
+    refuse_texts,
 )
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.blocks import State, as_row_blocks
@@ -205,6 +207,8 @@ def _single_precision(scores: FloatArray) -> FloatArray:
 
 def describe(y: Any) -> tuple[Any, LabelFormat, list[str | int] | None]:
     """Return what scikit-learn can validate (an indicator for names per row), the format, and the names if any."""
+    if is_frame(y):
+        refuse_texts(y, "y")
     if names_per_row(y, "y") is None:
         return y, label_format(y), column_names(y)
     labels = read_labels(y, "y")

@@ -76,7 +76,7 @@ class LabelledRows:
         return self.engine.map(_itself, self.engine.of(parts))
 
     def sampled(self, n_rows: int, *, seed: int) -> IntArray:
-        """Return the numbers of about so many rows, chosen by their content; all where there are no more."""
+        """Return the numbers of about `n_rows` rows, chosen by their content; all rows if there are no more."""
         n_parts = -(-self.n_rows // n_rows)
         if n_parts == 1:
             return np.arange(self.n_rows)

@@ -35,7 +35,7 @@ def _fit_label(X: Features, target: BoolArray, C: float, max_iter: int, tol: flo
     n_present = int(target.sum())
     coef = np.zeros(X.shape[1] + 1)
     if n_present in (0, len(target)):
-        coef[-1] = constant_log_odds(n_present, len(target))  # nothing to tell apart
+        coef[-1] = constant_log_odds(n_present, len(target))  # a single class
         return coef, 1
     model = LogisticRegression(solver="liblinear", C=C, tol=tol, max_iter=max_iter).fit(X, target)
     coef[:-1], coef[-1] = model.coef_[0], model.intercept_[0]

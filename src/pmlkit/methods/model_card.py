@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: data, parameters, decisions, versions and limits."""
+"""Model cards: data, parameters, decisions, versions and limits of a fitted model."""
 
 import platform
 import re

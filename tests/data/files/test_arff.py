@@ -206,56 +206,52 @@ def test_compressed(save):
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("text", "labels", "says", "parts"),
     [
-        (toy(), {}, "nothing says which attributes are labels.*toy.xml"),
-        (toy(), {"labels": 4}, "asks for 4 labels, but there are 3"),
-        (toy(), {"labels": 0}, "asks for 0 labels"),
-        (toy(relation="'r: -C 9'"), {}, "-C asks for 9 labels"),
-        (toy(), {"labels": ["zz"]}, "there is no attribute 'zz'"),
-        (toy(), {"labels": "zz*"}, "there is no attribute 'zz.'"),
-        (toy(), {"labels": ["a"], "ignore": "a"}, "no label column"),
-        (toy(), {"labels": "none.xml"}, "none.xml cannot be read"),
-        (toy(rows=()), {"labels": 1}, "no rows"),
-        (toy(rows=("1,0",)), {"labels": 1}, "line 6 has 2 values, but there are 3 attributes"),
-        (
-            toy(rows=("1,0,2", "1,0,abc")),
-            {"labels": 1},
-            "line 7 gives attribute 'x' the value 'abc', which is not a number",
-        ),
-        (toy(rows=("2,0,1",)), {"labels": 1}, "line 6 gives attribute 'a' the value '2', which is not one of {0, 1}"),
-        (toy(rows=("{0 2}",)), {"labels": 1}, "line 6 gives attribute 'a' the value '2'"),
-        (toy(rows=("{0 1}", "{2 x}")), {"labels": 1}, "line 7 gives attribute 'x'"),
-        (toy(rows=("{1000000000000 1}",)), {"labels": 1}, "line 6 has the index 1000000000000, but there are only 3"),
-        (toy(rows=("{" + "9" * 5000 + " 1}",)), {"labels": 1}, "line 6 is not a sparse row"),
-        (toy(rows=("{-1 1}",)), {"labels": 1}, "line 6 is not a sparse row"),
-        (toy(rows=("{0 1", "{1 1}")), {"labels": 1}, "line 6 is not a sparse row.*complete"),
-        (toy(rows=("{0 1,}",)), {"labels": 1}, "line 6 is not a sparse row"),
-        (toy(rows=("{0 1}, {0.5}",)), {"labels": 1}, "line 6 is not a sparse row|line 6 gives"),
-        (toy(rows=("{0 1,0 1}",)), {"labels": 1}, "a row gives attribute 'a' two values"),
-        (toy(rows=("1,0,inf",)), {"labels": 1}, "NaN or infinite"),
-        (toy(attributes=("a {0,1,2}", "x real"), rows=("2,1",)), {"labels": 1}, "label 'a' has the value 2 in row 0"),
-        (
-            toy(attributes=("a {0,1,2}", "x real"), rows=("{1 4}", "{0 2}")),
-            {"labels": 1},
-            "label 'a' has the value 2 in row 1",
-        ),
-        (toy(attributes=("a {0,1}", "a real")), {"labels": 1}, "declares the attribute 'a' a second time"),
-        (toy(attributes=("a {0,1", "x real")), {"labels": 1}, "line 2: the values of attribute 'a' do not end"),
-        (toy(attributes=("a {0,,1}",)), {"labels": 1}, "empty value"),
-        (toy(attributes=("a {0,0}",)), {"labels": 1}, "lists a value twice"),
-        (toy(attributes=("a",)), {"labels": 1}, "line 2 must read '@attribute name type'"),
-        (toy(attributes=("a bogus",)), {"labels": 1}, "the type 'bogus'"),
-        ("@relation r\n@data\n1", {"labels": 1}, "before any @attribute"),
-        ("@relation r\n@attribute a real", {"labels": 1}, "no @data line"),
-        ("@relation r\nrubbish", {"labels": 1}, "line 2 is neither"),
-        (toy(), {"labels": 1, "nominal": "binary"}, "nominal must be"),
+        (toy(), None, "nothing says which attributes are labels.*toy.xml", {"option": "labels"}),
+        (toy(), 4, "asks for 4 labels, but there are 3", {}),
+        (toy(), 0, "asks for 0 labels", {}),
+        (toy(relation="'r: -C 9'"), None, "-C asks for 9 labels", {}),
+        (toy(), ["zz"], "there is no attribute", {"column": "zz"}),
+        (toy(), "zz*", "there is no attribute", {"column": "zz*"}),
+        (toy(), "none.xml", "none.xml cannot be read", {}),
+        (toy(rows=()), 1, "no rows", {}),
+        (toy(rows=("1,0",)), 1, "2 values, but there are 3 attributes", {"line": 6}),
+        (toy(rows=("1,0,2", "1,0,abc")), 1, "'abc', which is not a number", {"line": 7, "column": "x"}),
+        (toy(rows=("2,0,1",)), 1, "'2', which is not one of {0, 1}", {"line": 6, "column": "a"}),
+        (toy(rows=("{0 2}",)), 1, "the value '2'", {"line": 6, "column": "a"}),
+        (toy(rows=("{0 1}", "{2 x}")), 1, "the value 'x'", {"line": 7, "column": "x"}),
+        (toy(rows=("{1000000000000 1}",)), 1, "the index 1000000000000, but there are only 3", {"line": 6}),
+        (toy(rows=("{" + "9" * 5000 + " 1}",)), 1, "not a sparse row", {"line": 6}),
+        (toy(rows=("{-1 1}",)), 1, "not a sparse row", {"line": 6}),
+        (toy(rows=("{0 1", "{1 1}")), 1, "not a sparse row.*complete", {"line": 6}),
+        (toy(rows=("{0 1,}",)), 1, "not a sparse row", {"line": 6}),
+        (toy(rows=("{0 1}, {0.5}",)), 1, None, {"line": 6}),
+        (toy(rows=("{0 1,0 1}",)), 1, "two values", {"column": "a"}),
+        (toy(rows=("1,0,inf",)), 1, "NaN or infinite", {"row": 0}),
+        (toy(attributes=("a {0,1,2}", "x real"), rows=("2,1",)), 1, "the value 2", {"column": "a", "row": 0}),
+        (toy(attributes=("a {0,1,2}", "x real"), rows=("{1 4}", "{0 2}")), 1, None, {"column": "a", "row": 1}),
+        (toy(attributes=("a {0,1}", "a real")), 1, "attribute 'a' a second time", {"line": 3}),
+        (toy(attributes=("a {0,1", "x real")), 1, "the values of attribute 'a' do not end", {"line": 2}),
+        (toy(attributes=("a {0,,1}",)), 1, "empty value", {"line": 2}),
+        (toy(attributes=("a {0,0}",)), 1, "lists a value twice", {"line": 2}),
+        (toy(attributes=("a",)), 1, "must read '@attribute name type'", {"line": 2}),
+        (toy(attributes=("a bogus",)), 1, "the type 'bogus'", {"line": 2}),
+        ("@relation r\n@data\n1", 1, "before any @attribute", {"line": 2}),
+        ("@relation r\n@attribute a real", 1, "no @data line", {}),
+        ("@relation r\nrubbish", 1, "is neither", {"line": 2}),
     ],
 )
-def test_refuses(save, text, options, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        read(save(text), **options)
-    assert isinstance(caught.value, DataError) or "must be" in str(caught.value)
+def test_refuses(save, text, labels, says, parts):
+    with refused(says, path="toy.arff", **parts):
+        read(save(text), labels=labels)
+
+
+def test_refuses_options(save):
+    with refused("no label column"):
+        read(save(toy()), labels=["a"], ignore="a")
+    with pytest.raises(ValueError, match="nominal must be"):
+        read(save(toy()), labels=1, nominal="binary")
 
 
 def test_a_label_of_the_xml_must_be_in_the_file(save):

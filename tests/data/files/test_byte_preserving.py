@@ -89,7 +89,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch):
 
 
 def test_a_cell_of_very_many_lines_takes_no_longer_than_its_length():
-    """Counting all its quotation marks anew with every line took hours for 200 MB."""
+    """Counting all its quotation marks again with every line took hours for 200 MB."""
     raw = b'a,b\n"' + b'one ""line""\n' * 200_000 + b'",1\n2,3\n'
     table = DelimitedFile(io.BytesIO(raw))
     assert [len(cell) for cell in table.cells(["a"])["a"]] == [200_000 * 11, 1]

@@ -7,6 +7,7 @@ from sklearn.datasets import load_svmlight_file
 
 from pmlkit.data import read
 from pmlkit.exceptions import DataError
+from refused import refused
 
 
 @pytest.fixture
@@ -77,36 +78,36 @@ def test_agrees_with_scikit_learn(save):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "says", "line"),
     [
-        ("3000000000 4 5\n0 1:1\n", "claims 3000000000 rows, but 1 follow"),
-        ("1 999999999999 5\n0 1:1\n", "claims 999999999999 features, more than"),
-        ("1 4 999999999999\n0 1:1\n", "claims 999999999999 labels, more than"),
-        ("0 1:1 999999999999:1\n", "features, more than"),
-        ("999999999999 1:1\n", "labels, more than"),
-        ("2 4 5\n0 1:1\n", "claims 2 rows, but 1 follow. Is the file complete"),
-        ("1 4 5\n0 1:1\n0 1:1\n", "claims 1 rows, but 2 follow"),
-        ("1 2 5\n0 3:1\n", "claims 2 features, but a feature number"),
-        ("1 9 2\n3 3:1\n", "claims 2 labels, but a label number 3"),
-        ("0 1:1\n0 1:x\n", "line 2 has a feature whose value is not a number: '1:x'"),
-        ("0 1:1\n0 1:2:3 4\n", "line 2 is not of the form"),
-        ("0 1:\n", "line 1 is not of the form"),
-        ("a 1:1\n", "line 1 is not of the form"),
-        ("-1 1:1\n", "line 1 is not of the form"),
-        ("0,,1 1:1\n", "line 1 is not of the form"),
-        ("0 1.5:1\n", "line 1 is not of the form"),
-        ("0 qid:3 1:1\n", "line 1 is not of the form"),
-        ("0 1:1 1:2\n", r"1 feature given twice in the same row"),
-        ("0,0 1:1\n", r"1 label given twice"),
-        ("0 1:nan\n", "NaN or infinite"),
-        ("0 1:inf\n", "NaN or infinite"),
-        ("\n\n", "no rows"),
-        ("1 2 3\n", "claims 1 rows|no rows"),
-        (" 1:1\n", "no label column"),
+        ("3000000000 4 5\n0 1:1\n", "claims 3000000000 rows, but 1 follow", None),
+        ("1 999999999999 5\n0 1:1\n", "claims 999999999999 features, more than", None),
+        ("1 4 999999999999\n0 1:1\n", "claims 999999999999 labels, more than", None),
+        ("0 1:1 999999999999:1\n", "features, more than", None),
+        ("999999999999 1:1\n", "labels, more than", None),
+        ("2 4 5\n0 1:1\n", "claims 2 rows, but 1 follow. Is the file complete", None),
+        ("1 4 5\n0 1:1\n0 1:1\n", "claims 1 rows, but 2 follow", None),
+        ("1 2 5\n0 3:1\n", "claims 2 features, but a feature number", None),
+        ("1 9 2\n3 3:1\n", "claims 2 labels, but a label number 3", None),
+        ("0 1:1\n0 1:x\n", "a feature whose value is not a number: '1:x'", 2),
+        ("0 1:1\n0 1:2:3 4\n", "not of the form", 2),
+        ("0 1:\n", "not of the form", 1),
+        ("a 1:1\n", "not of the form", 1),
+        ("-1 1:1\n", "not of the form", 1),
+        ("0,,1 1:1\n", "not of the form", 1),
+        ("0 1.5:1\n", "not of the form", 1),
+        ("0 qid:3 1:1\n", "not of the form", 1),
+        ("0 1:1 1:2\n", r"1 feature given twice in the same row", None),
+        ("0,0 1:1\n", r"1 label given twice", None),
+        ("0 1:nan\n", "NaN or infinite", None),
+        ("0 1:inf\n", "NaN or infinite", None),
+        ("\n\n", "no rows", None),
+        ("1 2 3\n", "claims 1 rows|no rows", None),
+        (" 1:1\n", "no label column", None),
     ],
 )
-def test_refuses(save, text, message):
-    with pytest.raises(DataError, match=message):
+def test_refuses(save, text, says, line):
+    with refused(says, line=line, path="toy.svm"):
         read(save(text))
 
 

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import label_ranking_average_precision_score
 from sklearn.tree import DecisionTreeRegressor
 
+from pmlkit.methods import drama
 from pmlkit.methods.drama import DRAMA
-from pmlkit.methods.drama import estimator as drama
 from pmlkit.numerics import content
 
 

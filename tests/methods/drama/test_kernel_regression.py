@@ -5,15 +5,15 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.svm import SVR
 
-from pmlkit.methods.drama import estimator
-from pmlkit.methods.drama.estimator import fit_kernel_regression
+from pmlkit.methods import drama
+from pmlkit.methods.drama import fit_kernel_regression
 
 
 @pytest.mark.parametrize("kernel_cells", [1 << 26, 0], ids=["shared kernel", "own kernels"])
 @pytest.mark.parametrize(("container", "n_jobs"), [(np.asarray, None), (sparse.csr_array, None), (np.asarray, 2)])
 def test_equals_one_regression_after_the_other(monkeypatch, kernel_cells, container, n_jobs):
-    monkeypatch.setattr(estimator, "_KERNEL_CELLS", kernel_cells)
-    monkeypatch.setattr(estimator, "_CELLS_AT_ONCE", 100)  # several blocks
+    monkeypatch.setattr(drama, "_KERNEL_CELLS", kernel_cells)
+    monkeypatch.setattr(drama, "_CELLS_AT_ONCE", 100)  # several blocks
     rng = np.random.default_rng(0)
     X, new = np.maximum(rng.normal(size=(50, 6)), 0.0), np.maximum(rng.normal(size=(20, 6)), 0.0)
     targets = np.sin(X[:, :3]) + X[:, 3:]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
-from pmlkit.methods.drama.estimator import manifold_confidence, project_to_margins
+from pmlkit.methods.drama import manifold_confidence, project_to_margins
 
 
 def random_problem(seed, n_rows=10, n_labels=3):

@@ -62,7 +62,7 @@ def _problem(seed, n_rows, n_labels, *, with_ties=False):
 
 
 def _is_minimum(point, scores, is_candidate, weight, tol):
-    """Tell whether the move from `scores` to `point` is a sum of forces that the pairs may exert.
+    """Return whether the move from `scores` to `point` is a sum of forces that the pairs may exert.
 
     A pair that falls short of its margin pushes with its full weight, one that exceeds it not
     at all, and one that meets it with anything between: a linear program finds out.

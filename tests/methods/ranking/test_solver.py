@@ -27,7 +27,7 @@ def _value(X, coef, intercept, is_candidate, weight):
 
 
 def _is_subgradient(force, is_candidate, weight):
-    """Tell whether pairs with weights in [0, weight] can exert a row's forces."""
+    """Return whether pairs with weights in [0, weight] can exert a row's forces."""
     pairs = [(k, j) for k in np.flatnonzero(is_candidate) for j in np.flatnonzero(~is_candidate)]
     if not pairs:
         return np.allclose(force, 0.0)

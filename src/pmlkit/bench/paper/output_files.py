@@ -106,7 +106,7 @@ def verdict_text(found: "Reproduction") -> str:
     wrong = [one for one in found.sizes if one.verdict == "inconsistent"]
     lines += [f"- Table 1, {w.data}: {_NAMES_1[w.what]} {w.theirs:g}; the data have {w.ours:.3f}." for w in wrong]
     lines += [f"- Table 2, {data}, {method}: {reason}." for data, method, reason in _doubts()]
-    lines += [f"- Table 3: {fault}" for fault in table_3_faults()]
+    lines += [f"- Table 3: {fault.reason}" for fault in table_3_faults()]
     lines += ["- Figures 3 and 4 are not in the paper's source; only what its text says of them could be compared.", ""]
     lines += _not_run(found)
     return "\n".join(lines).rstrip() + "\n"
@@ -153,7 +153,7 @@ def _page(found: "Reproduction", commands: Sequence[str]) -> str:
         curves_4=_curves(found),
         legend_4=[(metric.name, swatch(position)) for position, metric in enumerate(FIVE)],
         doubts=_doubts(),
-        faults_3=table_3_faults(),
+        faults_3=[fault.reason for fault in table_3_faults()],
         run_once=found.experiments.run_once(found.cells),
         home=str(data_home()),
         rulings={ruling: [claim.ruling for claim in found.claims].count(ruling) for ruling in get_args(Ruling)},

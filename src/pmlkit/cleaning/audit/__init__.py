@@ -11,7 +11,7 @@
 ``name`` (identifier of the row). Kinds: "audit" (random sample), "suspicious" (most suspicious by all answers so far),
 "certificate" (random draw from the set under test), "repeat" (asked before, to measure agreement). ``audit.next()`` is
 the same until an answer comes in. ``audit.upcoming(k, skip=cells)`` gives the next k questions for prefetching or for
-several people; `skip` are cells that somebody else is looking at. Answers may come in any order.
+several people; `skip` are cells that are being shown to other people. Answers may come in any order.
 
 **Answers.** ``audit.answer(question, answer, who=None, when=None)`` returns the answer's number;
 ``audit.answer((row, label), answer)`` takes one that was not asked (known, never a random draw: it cannot spoil the
@@ -20,7 +20,7 @@ may be answered again; ``settle="latest"`` or ``"majority"`` says what counts; `
 (row, [id,] label, answers, settled). ``audit.verdict`` is aligned with ``result.Y.data``: 0 unknown, 1 wrong, 2 right,
 3 unsure. ``audit.answers`` is an `Answers` (``.frame``, ``.write(path)``) that ``clean(..., verified=)`` takes.
 
-**What it buys.** ``audit.noise_rate_``, ``audit.expected_precision(k)``, ``audit.left_`` (wrong labels left after
+**Results.** ``audit.noise_rate_``, ``audit.expected_precision(k)``, ``audit.left_`` (wrong labels left after
 ``audit.removed``) and ``audit.answer_error_`` are `Estimate` (float with low and high; 90 %). ``audit.certificate`` is
 None or a `Certificate` (``.removed`` DataFrame row, [id,] label, seen; ``.cells``, ``.precision``, ``.confidence``,
 ``.n_answers``; ``str()`` is the promise). ``audit.removed`` (bool, aligned with ``Y.data``): certified or called

@@ -116,7 +116,7 @@ class Answers:
                 + "".join(_hint(frame, name) for name in absent)
             )
         frame = frame[[name for name in _COLUMNS if name in frame]].reset_index(drop=True)
-        # A line without an answer is a question that nobody has answered yet.
+        # A line without an answer is a question without an answer yet.
         given = frame["answer"].notna() & (frame["answer"].astype(str).str.strip() != "")
         frame = frame[given].reset_index(drop=True)
         words = frame["answer"].astype(str).str.strip().str.lower()
@@ -324,7 +324,7 @@ def find_cells(Y: CSR, rows: IntArray, labels: IntArray) -> IntArray:
 
 
 def settled(codes: Sequence[int], how: Settle) -> int:
-    """Return what several answers about one candidate come to.
+    """Combine several answers about one candidate into one.
 
     `codes`: the latest last. A tie of the majority leaves it unsure.
 

@@ -55,7 +55,7 @@ _N_SIZES = 200
 _PRIOR_DRAWS = 10.0  # that the prediction of a set's precision is worth
 _FEW_DRAWS = 15.0  # draws before a test may be given up
 _TOO_MANY = 250.0  # draws still expected that make it hopeless
-_DRAWS = np.geomspace(4.0, 1000.0, 80)  # numbers of draws that a prediction tells apart
+_DRAWS = np.geomspace(4.0, 1000.0, 80)  # grid of numbers of draws for predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +276,7 @@ def draws_to_go(attempt: Attempt, progress: Progress, precision: float, answer_e
 
 
 def is_over(attempt: Attempt, progress: Progress, precision: float, answer_error: float = 0.0) -> bool:
-    """Tell whether a test has succeeded, has no more draws, or is expected to need too many of them."""
+    """Return whether a test has succeeded, has no more draws, or is expected to need too many of them."""
     n_draws = progress.n_wrong + progress.n_other
     if progress.has_passed or n_draws == len(attempt.draws):
         return True

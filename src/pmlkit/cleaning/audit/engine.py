@@ -112,7 +112,7 @@ class Audit(AuditState):
         ----------
         k : int
         skip : iterable of int
-            Candidates, as ``Question.cell``, that somebody else is looking at.
+            Candidates, as ``Question.cell``, that are being shown to other people.
         """
         taken = set(skip)
         found = [question for question in self._withdrawn() if question.cell not in taken][:k]
@@ -281,7 +281,7 @@ class Audit(AuditState):
                 yield self.question(event.cell, event.kind)
 
     def _first_open(self, order: IntArray, taken: set[int], *, ranked: bool = False) -> int:
-        """Return the first unanswered candidate of an order that nobody looks at; -1 if there is none."""
+        """Return the first unanswered candidate of an order that is not being shown; -1 if there is none."""
         for start in range(0, len(order), 4096):
             part = order[start : start + 4096]
             cells = self._cells[part] if ranked else part
@@ -369,7 +369,7 @@ def with_answers(result: "CleaningResult", verified: Any, settle: Settle = "late
     if len(audit.contradictions):
         warnings.warn(_contradictions(audit), stacklevel=3)
     if not np.isin(audit.verdict, [WRONG, RIGHT]).any():
-        warnings.warn(PMLWarning("Every answer comes to 'unsure': nothing is learned from them."), stacklevel=3)
+        warnings.warn(PMLWarning("All answers are 'unsure': nothing is learned from them."), stacklevel=3)
         return replace(result, known=audit.verdict, before_answers=audit.result)
     audit.learn()
     return replace(

@@ -18,7 +18,7 @@ from pmlkit.cleaning.estimates import Estimate
 _BASE, _STEEPNESS = 0.3, 0.01
 
 _Z90 = 1.645
-_FEW = 20.0  # answers: so many double the variance of an estimate
+_FEW = 20.0  # this number of answers doubles the variance of an estimate
 _ENOUGH = 30  # answers of the audit sample from which its own estimate counts in full
 
 
@@ -66,9 +66,9 @@ def difference_estimate(
 ) -> tuple[float, float]:
     """Return a total of wrong candidates from a model's total and the errors of the model on a random sample.
 
-    `wrong`: answers of the sample, 1 for wrong. `predicted` (aligned with `wrong`): what the model says of the same
-    candidates, as if they had not been asked. `chance` (aligned with `wrong`): with which probability each came into
-    the sample. `n_sure`: the model's total over all candidates that are sampled from, plus the known ones.
+    `wrong`: answers of the sample, 1 for wrong. `predicted` (aligned with `wrong`): the model's probabilities for
+    the same candidates, as if they had not been asked. `chance` (aligned with `wrong`): with which probability each
+    came into the sample. `n_sure`: the model's total over all candidates that are sampled from, plus the known ones.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Estimates:
         error = max(float(model_error), design_error) * float(np.sqrt(1.0 + _FEW / max(len(self._sampled), 1)))
         room = max(n_most - n_wrong, 1e-9)
         low, high = _interval((value - n_wrong) / room, error / room)
-        # None of a kind in the sample: there may be as many as a sample of that size would often miss.
+        # None in the sample: there may be as many as a sample of that size would often miss.
         if len(mine) and wrong.all():
             low = min(low, _all_alike(len(mine)))
         elif len(mine) and not wrong.any():

@@ -42,7 +42,7 @@ _PRIOR_LOG_ODDS = float(np.log(3.0))  # of the noise model with all terms
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What the model knows of every candidate before any answer."""
+    """Features of every candidate that do not depend on answers."""
 
     offset: FloatArray  # log odds of being wrong, (n_candidates,)
     Z: FloatArray  # standardised terms, (n_candidates, n_terms)

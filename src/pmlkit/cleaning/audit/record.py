@@ -32,7 +32,7 @@ class Event:
         Position in ``result.Y.data``.
     answer : {"wrong", "right", "unsure", "undo"}
     kind : {"audit", "suspicious", "certificate", "repeat", "volunteered", "given"}
-        Why it was asked; "volunteered" where nobody asked, "given" for answers from before the audit.
+        Why it was asked; "volunteered" where it was not asked, "given" for answers from before the audit.
     who, when : str or None
     undoes : int or None
         The number of the answer that is withdrawn.
@@ -54,7 +54,7 @@ class Event:
 
 
 class Record:
-    """Events, and what they come to for each candidate.
+    """Events, and the resulting answer for each candidate.
 
     `n_cells`: number of candidates. `how` ("latest", "majority"): how several answers about one candidate are settled.
     `standing`: per candidate, the answers that were not withdrawn. `verdict`: the settled answer of each candidate.
@@ -104,7 +104,7 @@ class Record:
         return sum(self._n_of.values())
 
     def n_of(self, kind: str) -> int:
-        """Return how many standing answers are of a kind."""
+        """Return how many standing answers are of one kind."""
         return self._n_of.get(kind, 0)
 
     def answers(self) -> list[Event]:

@@ -211,7 +211,7 @@ class Cards:
 
     @cached_property
     def _other_columns(self) -> dict[str, Sequence[Any]]:
-        """The columns of a table that are neither labels nor features: its embeddings alone would tell nobody much."""
+        """The columns of a table that are neither labels nor features: embeddings alone mean little to a person."""
         if self._table is None or self._table.is_own:
             return {}
         known = {*self._table.feature_columns.names, *self._table.label_columns, self._table.id_column}
@@ -228,7 +228,7 @@ class WordEvidence:
     """Word frequencies of all texts, from which the words that speak for or against a label are read.
 
     A word's evidence is the logarithm of the ratio of its document frequencies in the rows with and without the
-    label, both smoothed towards its overall frequency. It explains the data to a reader; no judgement depends on it.
+    label, both smoothed towards its overall frequency. It explains the data to a reader; no estimate depends on it.
 
     Examples
     --------
@@ -295,7 +295,7 @@ class FeatureEvidence:
 
     The evidence of a number is its distance from the mean, times the difference of the means of the rows with the label
     and without it, both in standard deviations; that of a category is the logarithm of the ratio of its shares in these
-    rows. It explains the data to a reader; no judgement depends on it.
+    rows. It explains the data to a reader; no estimate depends on it.
 
     `names`: the columns of X that are shown, by name. `categories`: more columns, one value per row. `values`: what is
     shown instead of the numbers in X.

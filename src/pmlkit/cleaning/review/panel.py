@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _N_RECENT = 10
 _LEAST_TOLD = 20  # answers from which rates are told
 _RATE_MINUTES = 10
-_LEAST_TIMED = 5  # answers from which a rate is told
+_LEAST_TIMED = 5  # answers from which a rate is shown
 _N_LISTED = 200
 _N_RARE = 40
 _ALIKE = 0.88

@@ -1,4 +1,4 @@
-"""The state of a review: what the stored entries come to, and which question a person gets next."""
+"""The state of a review, computed from the stored entries, and the choice of the next question."""
 
 import json
 import logging

@@ -42,16 +42,14 @@ class Gate:
         self._store = store
         # Browsers do not tell ports apart: two servers on one machine need two names.
         self.cookie_name = f"pmlkit_review_{port}"
-        self._tokens: dict[str, str | None] = {}
+        self._tokens: list[str] = []  # hashes, the oldest first
         self._lock = threading.Lock()
 
-    def new_token(self, who: str | None = None) -> str:
+    def new_token(self) -> str:
         """Return a token that opens the page once."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            if len(self._tokens) >= _MAX_PEOPLE:
-                self._tokens.pop(next(iter(self._tokens)))
-            self._tokens[_hash(token)] = who
+            self._tokens = [*self._tokens, _hash(token)][-_MAX_PEOPLE:]
         return token
 
     def admit(self, token: str) -> str | None:
@@ -60,9 +58,9 @@ class Gate:
             key = next((known for known in self._tokens if hmac.compare_digest(known, _hash(token))), None)
             if key is None:
                 return None
-            who = self._tokens.pop(key)
+            self._tokens.remove(key)
         cookie = secrets.token_urlsafe(32)
-        self._store.add_visitor(_hash(cookie), who or f"person {cookie[:4]}")
+        self._store.add_visitor(_hash(cookie), f"person {cookie[:4]}")
         return cookie
 
     def visitor(self, request: Request) -> str | None:

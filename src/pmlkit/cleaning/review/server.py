@@ -89,10 +89,10 @@ class ReviewServer:
         """The answers so far, for ``pmlkit.clean(..., verified=)``; ``answers.frame`` is a DataFrame."""
         return self.review.answers
 
-    def new_address(self, who: str | None = None) -> str:
+    def new_address(self) -> str:
         """Return an address with a token that opens the page once."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}/?token={self.gate.new_token(who)}"
+        return f"http://{name}:{self.port}/?token={self.gate.new_token()}"
 
     def run(self) -> None:
         """Serve until Ctrl-C or `stop`."""

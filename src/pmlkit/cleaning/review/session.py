@@ -281,7 +281,7 @@ class Review:
             yield
 
     def _append(self, events: Sequence[Event]) -> dict[str, Any]:
-        """Store entries, take them in and return the state. Nobody else waits while the disk writes."""
+        """Store entries, take them in and return the state. Other threads do not wait for the disk."""
         if events:
             self.store.append(events)
         with self._synced():
@@ -424,7 +424,7 @@ class Learning:
             self._on_done(self._refit(answers, self._count))
             self.text = f"Confidences and suggestions follow {counted(len(answers), 'answer')}."
             self._took = time.monotonic() - begun
-        except Exception as error:  # nobody waits for this thread: whatever happens must be told on the page
+        except Exception as error:  # no one joins this thread: errors must be shown on the page
             self.text = f"It could not be refitted: {str(error) or type(error).__name__}"
         finally:
             self._begun = None

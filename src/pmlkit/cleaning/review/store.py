@@ -194,7 +194,7 @@ class AnswerStore:
         return batch.numbers
 
     def _insert(self, connection: sqlite3.Connection, batch: _Batch) -> None:
-        """Insert the entries of one caller; if they are bad, this concerns nobody else in the transaction."""
+        """Insert the entries of one caller; bad ones do not affect others in the transaction."""
         connection.execute("SAVEPOINT batch")
         try:
             with self._explained("written"):

@@ -419,7 +419,7 @@ def parse_numbers(values: Sequence[Any], name: str, *, decimal_comma: bool = Fal
 
 
 def _has_decimal_commas(values: Iterable[Any]) -> bool:
-    """Tell whether the commas in quoted cells must be decimal: all numbers so, and not all with three digits after it.
+    """Return whether the commas in quoted cells must be decimal: in all numbers, not all followed by three digits.
 
     ``1,234`` alone may be a thousand and more.
     """

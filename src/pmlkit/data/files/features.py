@@ -26,7 +26,13 @@ logger = logging.getLogger(__name__)
 _TEXT_WORDS = 3.0  # words per cell from which a column of strings is text
 _N_PEEKED = 5000
 _FEW_ROWS = 50
-_IDENTIFIER = "looks like an identifier"
+_NO_FEATURE = {
+    "empty": "is empty",
+    "objects": "holds lists or objects",
+    "identifier": "looks like an identifier",
+    "name": "looks like an identifier or a name",
+}
+"""Why columns of these kinds are left out."""
 _MOSTLY_DISTINCT = 0.9  # share of different values from which a column called id names the rows
 _IDENTIFIER_NAME = re.compile(r"(?i)(?:^|.*[_\s-])(?:id|key|uuid|guid|identifier)$")
 
@@ -112,7 +118,7 @@ def choose_columns(
         if kind in kinds:
             kinds[kind].append(name)
         else:
-            reasons[name] = kind
+            reasons[name] = _NO_FEATURE[kind]
     chosen = FeatureColumns(tuple(kinds["text"]), tuple(kinds["category"]), tuple(kinds["number"]), reasons)
     if not chosen.names:
         raise DataError(
@@ -126,19 +132,19 @@ def choose_columns(
 def _kind(values: Sequence[Any], decimal_comma: bool) -> str:
     known = [value for value in values if value is not None and value != ""]
     if not known:
-        return "is empty"
+        return "empty"
     if any(isinstance(value, list | dict) for value in known[:_N_PEEKED]):
-        return "holds lists or objects"
+        return "objects"
     distinct = len(set(map(str, known)))
     numbers = _as_numbers(known, decimal_comma)
     if numbers is not None:
         finite = numbers[np.isfinite(numbers)]
         is_whole = bool((finite[:_N_PEEKED] == np.round(finite[:_N_PEEKED])).all())
-        return _IDENTIFIER if is_whole and distinct == len(known) else "number"
+        return "identifier" if is_whole and distinct == len(known) else "number"
     words = np.mean([len(str(value).split()) for value in known[:_N_PEEKED]])
     if words >= _TEXT_WORDS:
         return "text"
-    return "category" if distinct <= max(20, len(known) // 20) else f"{_IDENTIFIER} or a name"
+    return "category" if distinct <= max(20, len(known) // 20) else "name"
 
 
 def _as_numbers(known: Sequence[Any], decimal_comma: bool) -> FloatArray | None:
@@ -164,10 +170,11 @@ def find_identifier(file: TableFile, candidates: Sequence[str]) -> str | None:
         values = file.cells([name])[name]
         kind = _kind(values, file.decimal_comma)
         n_distinct = len({str(value) for value in values})
-        is_one = kind.startswith(_IDENTIFIER) if is_named_so else kind == f"{_IDENTIFIER} or a name"
+        is_one = kind == "name" or (is_named_so and kind == "identifier")
         if (is_one or (is_named_so and kind == "category")) and n_distinct == len(values):
             return name
-        could_be = kind.startswith(_IDENTIFIER) or (kind == "number" and all(str(v).strip().isdigit() for v in values))
+        is_count = kind == "number" and all(str(value).strip().isdigit() for value in values)
+        could_be = is_count or kind in ("identifier", "name")
         if repeating is None and is_named_so and could_be and n_distinct >= _MOSTLY_DISTINCT * len(values):
             repeating = name
     return repeating
@@ -374,6 +381,6 @@ def _make_vectorizer(reader: TableReader, settings: VectorizerSettings, n_rows: 
     return ColumnTransformer(parts, verbose_feature_names_out=False)
 
 
-def _few(names: Sequence[str], limit: int = 8) -> str:
-    shown = ", ".join(names[:limit])
-    return f"{shown} and {len(names) - limit:,} more" if len(names) > limit else shown
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:8])
+    return f"{shown} and {len(names) - 8:,} more" if len(names) > 8 else shown

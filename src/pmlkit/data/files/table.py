@@ -230,7 +230,7 @@ class Table:
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Let errors carry the name of the file."""
+        """Add the name of the file to errors."""
         try:
             yield
         except DataError as error:
@@ -319,7 +319,7 @@ class Table:
 
     @cached_property
     def id_column(self) -> str | None:
-        """The column that names the rows: given here, given when the model was fitted, or found by its looks."""
+        """The column that names the rows: given here, given when the model was fitted, or detected."""
         if (given := self._options["id"]) is not None:
             return str(given)
         fitted = getattr(getattr(self._like, "table_reader_", None), "id", None)

@@ -61,7 +61,7 @@ class TableFiles:
         self.name = f"{self.paths[0].name} and {len(self.paths) - 1} more"
         reader = getattr(like, "table_reader_", None)
         names = getattr(like, "feature_names_in_", None)
-        # Workers need no more of a model than what it says of columns.
+        # Workers need nothing of a model but its columns.
         self._like = None if like is None else SimpleNamespace(table_reader_=reader) if reader is not None else like
         if like is not None and reader is None and names is not None:
             self._like = SimpleNamespace(feature_names_in_=names)

@@ -32,11 +32,7 @@ Moments = tuple[int, FloatArray, FloatArray]
 class RowSource:
     """How passes get at the rows of a block: kept ones as they are, or kernel rows about the mean.
 
-    Attributes
-    ----------
-    kept : bool
-    weighting, kernel, mean : optional
-        Of kernel rows.
+    - `weighting`, `kernel`, `mean`: of kernel rows.
     """
 
     kept: bool
@@ -69,21 +65,11 @@ class RowSource:
 class BlockRidge:
     """Ridge regression of any targets on the rows of all blocks.
 
-    Attributes
-    ----------
-    engine : Engine
-    source : State
-        Rows of the design where `rows` says that they are kept, otherwise features.
-    leverage : State
-    cells : State
-        `Cells` of the rows.
-    rows : RowSource
-    factor : array of shape (n_landmarks, n_landmarks)
-        The lower triangular factor of the penalised moments; design rows are solutions with it.
-    mean : array of shape (n_landmarks,)
-        Of the kernel rows.
-    n_rows, n_labels : int
-    dtype : dtype
+    - `source`: rows of the design where `rows` says that they are kept, otherwise features;
+    - `cells`: `Cells` of the rows;
+    - `factor` (n_landmarks, n_landmarks): the lower triangular factor of the penalised moments; design rows are
+      solutions with it;
+    - `mean` (n_landmarks,): of the kernel rows.
     """
 
     engine: Engine
@@ -145,24 +131,14 @@ def block_ridge(
 ) -> tuple[BlockRidge, float]:
     """Compute the kernel moments, choose the penalty, and return the regression and its penalty.
 
-    Parameters
-    ----------
-    engine, X, cells
-        The rows: features and `Cells`.
-    weighting, kernel
-        From features to kernel rows.
-    n_rows, n_labels : int
-        Of all blocks.
-    dtype : float type
-        Of rows that are kept; all sums are float64.
-    penalty : float, optional
-        Given, it is not searched for.
-    own : array of shape (n_landmarks, n_landmarks), optional
-        The kernel between the landmarks where it is known.
-    trial : tuple of kernel rows and targets, optional
-        Rows whose leave-one-out errors decide on the penalty.
-    start : float
-        Where the search begins.
+    - `engine`, `X`, `cells`: features and `Cells` of the rows;
+    - `weighting`, `kernel`: from features to kernel rows;
+    - `n_rows`, `n_labels`: of all blocks;
+    - `dtype`: of rows that are kept; all sums are float64;
+    - `penalty`: where given, it is not searched for;
+    - `own` (n_landmarks, n_landmarks): the kernel between the landmarks where it is known;
+    - `trial`: rows whose leave-one-out errors decide on the penalty;
+    - `start`: where the search begins.
     """
     own = kernel_between_landmarks(kernel, own)
     kept = engine.keeps(n_rows * len(own) * np.dtype(dtype).itemsize)
@@ -272,14 +248,8 @@ def target_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the sums of a block's targets, and their products with its rows.
 
-    Parameters
-    ----------
-    source : array, features, or tuple of kernel rows and their mean
-    cells, target
-        Targets at the cells.
-    rows : RowSource
-    whole_mean : array, optional
-        Of all kernel rows, where the source is a block's kernel rows about their own mean.
+    - `target`: at the cells;
+    - `whole_mean`: of all kernel rows, where the source is a block's kernel rows about their own mean.
     """
     own_mean = None
     if isinstance(source, tuple):

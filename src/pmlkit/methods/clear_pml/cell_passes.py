@@ -27,16 +27,10 @@ _LEAST_OF_MANY = 1e-6  # probability of one of thousands of labels
 class NoiseModel:
     """What confidences depend on beside chances and candidates.
 
-    Attributes
-    ----------
-    floor : float
-        Probability that a false label is a candidate; with thousands of labels one for each.
-    presence : float
-        Weight of having a true label, see `candidate_confidence`.
-    independent : bool
-        Whether the candidates of a row are taken one by one, without competition.
-    competition : float
-        In the mode "several".
+    - `floor`: probability that a false label is a candidate; with thousands of labels one for each;
+    - `presence`: weight of having a true label, see `candidate_confidence`;
+    - `independent`: whether the candidates of a row are taken one by one, without competition;
+    - `competition`: in the mode "several".
     """
 
     floor: float | FloatArray
@@ -293,7 +287,7 @@ def _joined(parts: list[FloatArray]) -> FloatArray:
 
 
 def _at_cells(scored: tuple[Any, ...]) -> bool:
-    """Tell whether only the scores at the cells are kept, as with thousands of labels."""
+    """Return whether only the scores at the cells are kept, as with thousands of labels."""
     return scored[4] is not None and scored[4].ndim == 1
 
 

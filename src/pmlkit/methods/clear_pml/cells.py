@@ -23,15 +23,10 @@ __all__ = ["Cells", "cells_of_block"]
 class Cells:
     """Cells of the rows that have candidates or answers.
 
-    Attributes
-    ----------
-    pattern : CSR array of shape (n_rows, n_labels)
-        Of the given candidates and of those that a reviewer added.
-    used : bool array of shape (n_block_rows,)
-        Which rows of the block these are.
-    given, candidate, right : bool arrays aligned with ``pattern.data``
-        The candidates as they were given, and as the answers leave them; what was found right.
-    wrong : bool array aligned with ``pattern.data``
+    - `pattern` (n_rows, n_labels): of the given candidates and of those that a reviewer added;
+    - `used` (n_block_rows,): which rows of the block these are;
+    - `given`, `candidate`, `right`, `wrong` (aligned with ``pattern.data``): the candidates as they were given, and as
+      the answers leave them; what was found right, and wrong.
     """
 
     pattern: CSR
@@ -47,7 +42,7 @@ class Cells:
         return int(self.pattern.shape[0])
 
     def slices(self, width: int = 1) -> Iterator[tuple[slice, slice]]:
-        """Yield slices of rows, and of their cells, such that as many rows of so many columns stay small."""
+        """Yield slices of rows, and of their cells, such that blocks of this width stay small."""
         for rows in row_blocks(self.n_rows, max(width, self.pattern.shape[1])):
             yield rows, slice(self.pattern.indptr[rows.start], self.pattern.indptr[rows.stop])
 
@@ -92,11 +87,6 @@ class SideBySide:
 
     What a row's candidates say about each other does not depend on which labels they are, so that formulas on all
     labels can be computed on these narrow arrays.
-
-    Attributes
-    ----------
-    row, place : arrays of int aligned with the cells
-    shape : tuple of int
     """
 
     row: IntArray
@@ -124,11 +114,7 @@ class SideBySide:
 def cells_of_block(Y: CSR, verified: Any = None) -> Cells:
     """Return the cells of a block.
 
-    Parameters
-    ----------
-    Y : CSR array of shape (n_rows, n_labels)
-        Candidates.
-    verified : array or sparse matrix of +1, -1 and 0 of the same shape, optional
+    - `Y` (n_rows, n_labels): candidates.
 
     Examples
     --------

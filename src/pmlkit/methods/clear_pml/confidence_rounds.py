@@ -51,18 +51,11 @@ def sample_step(n_rows: int, n_labels: int) -> int:
 class Evidence:
     """A model of one target, with the calibrated leave-one-out scores of a sample of rows.
 
-    Attributes
-    ----------
-    model : tuple of arrays
-        Of the regression.
-    calibration : ScoreCalibration
-    weights : tuple of arrays
-        The model for the rows that passes see.
-    target : State
-        At the cells of each block.
-    known : State
-        Scores of a block's rows where all of them are in the sample, None where not.
-    scores, sample_target : arrays of shape (n_sample_rows, n_labels)
+    - `model`: of the regression;
+    - `weights`: the model for the rows that passes see;
+    - `target`: at the cells of each block;
+    - `known`: scores of a block's rows where all of them are in the sample, None where not;
+    - `scores`, `sample_target` (n_sample_rows, n_labels).
     """
 
     model: tuple[FloatArray, FloatArray]
@@ -101,13 +94,8 @@ class Estimate:
 class Final:
     """What a fit ends with.
 
-    Attributes
-    ----------
-    correlations : LabelCorrelations, optional
-    confidence : State
-        At the cells of each block.
-    share_without_truth : float
-        Estimated share of rows none of whose candidates is true.
+    - `confidence`: at the cells of each block;
+    - `share_without_truth`: estimated share of rows none of whose candidates is true.
     """
 
     correlations: LabelCorrelations | None
@@ -124,17 +112,10 @@ def _likeliest(curves: list[ScoreCalibration], scores: FloatArray, target: Float
 class Rounds:
     """The passes over rows with candidates.
 
-    Parameters
-    ----------
-    engine : Engine
-    cells : State
-        `Cells` of each block.
-    first : State
-        How many rows with cells come before each block.
-    ridge : BlockRidge, DualRidge or PrimalRidge
-        DualRidge for a single block.
-    n_rows, n_labels, n_candidates : int
-        Of all blocks.
+    - `cells`: `Cells` of each block;
+    - `first`: how many rows with cells come before each block;
+    - `ridge`: a BlockRidge or PrimalRidge; for a single block a DualRidge;
+    - `n_rows`, `n_labels`, `n_candidates`: of all blocks.
     """
 
     def __init__(

@@ -27,15 +27,9 @@ _SMALL = 96
 class DualRidge:
     """Ridge regression of any targets on one set of rows.
 
-    Attributes
-    ----------
-    factor : array of shape (n_samples, n_samples)
-        The lower Cholesky factor of ``K + regularization * I``.
-    diagonal : array of shape (n_samples,)
-        Of the inverse of ``K + regularization * I``.
-    mean : array of shape (n_samples,)
-        The column means of the kernel.
-    regularization : float
+    - `factor` (n_samples, n_samples): the lower Cholesky factor of ``K + regularization * I``;
+    - `diagonal` (n_samples,): of the inverse of ``K + regularization * I``;
+    - `mean` (n_samples,): the column means of the kernel.
     """
 
     factor: FloatArray
@@ -101,20 +95,12 @@ def search_in_dual(
 ) -> tuple[float, float]:
     """Choose the penalty by the leave-one-out squared error.
 
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_rows)
-        The kernel between the rows.
-    target : array of shape (n_rows, n_targets)
-    rows : array of int, optional
-        The rows whose errors are counted, default all.
-    start : float, default=3.0
-        Where the search begins.
+    - `values` (n_rows, n_rows): the kernel between the rows;
+    - `target` (n_rows, n_targets);
+    - `rows`: the rows whose errors are counted, default all;
+    - `start`: where the search begins.
 
-    Returns
-    -------
-    penalty, error : float
-        The smallest error, in units of the targets' variance.
+    Returns `penalty`, `error`: the smallest error, in units of the targets' variance.
 
     Examples
     --------

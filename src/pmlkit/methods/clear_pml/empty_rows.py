@@ -29,10 +29,7 @@ _LEAST_AUC, _SURE = 0.7, 3.0  # standard errors above one half
 class EmptyRows:
     """What rows without candidates are taken for, and why.
 
-    Attributes
-    ----------
-    meaning : {"unlabelled", "negative"}
-    reason : str
+    - `meaning`, one of {"unlabelled", "negative"}.
     """
 
     meaning: Literal["unlabelled", "negative"]
@@ -46,13 +43,9 @@ def decide_by_sample(X: Features, target: BoolArray, moments: FeatureMoments) ->
     is then predictable by leave-one-out ridge regression. Rows that were skipped by a rule that the features show look
     the same; only the user knows.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_samples, n_features)
-    target : bool array of shape (n_samples,)
-        Which rows are empty.
-    moments : FeatureMoments
-        Of all rows.
+    - `X` (n_samples, n_features);
+    - `target` (n_samples,): which rows are empty;
+    - `moments`: of all rows.
 
     Examples
     --------
@@ -93,23 +86,14 @@ def fit_with_pseudo_labels(
 ) -> tuple[FloatArray, FloatArray]:
     """Refit the regression to its own rows and to others, whose targets are made of its scores.
 
-    Parameters
-    ----------
-    ridge, model : BlockRidge, tuple
-        The regression and its solution for some targets.
-    X : State
-        Features of the other rows.
-    n_others : int
-        How many there are.
-    curves : tuple
-        The calibration and the label correlations that turn scores into log odds, and what these are multiplied with.
-    weight : float
-        Of one such row; the regression's own rows weigh one.
+    - `ridge`, `model`: the regression and its solution for some targets;
+    - `X`: features of the other rows;
+    - `n_others`: how many there are;
+    - `curves`: the calibration and the label correlations that turn scores into log odds, and what these are multiplied
+      with;
+    - `weight`: of one such row; the regression's own rows weigh one.
 
-    Returns
-    -------
-    intercept, dual_coef : arrays
-        On the kernel with the landmarks, as `BlockRidge.on_kernel` has them.
+    Returns `intercept`, `dual_coef`: on the kernel with the landmarks, as `BlockRidge.on_kernel` has them.
     """
     own = ridge.on_kernel(model)
     total, gram, target_total, moments = ridge.engine.reduce(pseudo_moments, X, rows=ridge.rows, own=own, curves=curves)

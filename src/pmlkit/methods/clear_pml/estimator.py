@@ -134,6 +134,7 @@ class ClearPML(BasePML):
 
     _uses_unlabelled: ClassVar[bool] = True
     _cross_fits: ClassVar[bool] = True
+    _cleaning_is_calibrated: ClassVar[bool] = True
 
     _scores_are_probabilities: ClassVar[bool] = True
 

@@ -21,11 +21,9 @@ _MOSTLY_ZERO = 0.3
 class FeatureWeighting:
     """A weighting of features, fitted to training rows. Its rows have unit length (or are zero).
 
-    Attributes
-    ----------
-    weighting : {"standard", "unit", "log", "idf"}
-    shift, scale : array of shape (n_features,)
-        What is subtracted from a column (nothing where it is zero), and what it is divided by.
+    - `weighting`, one of {"standard", "unit", "log", "idf"};
+    - `shift`, `scale` (n_features,): what is subtracted from a column (nothing where it is zero), and what it is
+      divided by.
     """
 
     weighting: Weighting
@@ -59,12 +57,8 @@ class FeatureWeighting:
 class FeatureMoments:
     """What the weightings depend on; those of two groups of rows can be merged.
 
-    Attributes
-    ----------
-    n_rows : int
-    n_with : array of shape (n_features,)
-        How many rows have a non-zero value.
-    mean, variance : arrays of shape (n_features,)
+    - `n_with` (n_features,): how many rows have a non-zero value;
+    - `mean`, `variance` (n_features,).
     """
 
     n_rows: int
@@ -91,9 +85,7 @@ class FeatureMoments:
 def feature_moments(X: Features) -> FeatureMoments:
     """Return the moments of rows.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_rows, n_features)
+    - `X` (n_rows, n_features).
 
     Examples
     --------
@@ -124,12 +116,10 @@ def possible_weightings(X: Features | FeatureMoments) -> tuple[Weighting, ...]:
 def fit_weighting(X: Features | FeatureMoments, weighting: Weighting) -> FeatureWeighting:
     """Fit a weighting to training rows.
 
-    Parameters
-    ----------
-    X : dense array or CSR array of shape (n_rows, n_features), or FeatureMoments
-    weighting : {"standard", "unit", "log", "idf"}
-        Columns centred and divided by their standard deviation; as they are; the logarithm of one plus the
-        cell (of its size, for negative ones); the same, rare columns counting more. Then unit rows.
+    - `X` (n_rows, n_features), or its moments;
+    - `weighting`, one of {"standard", "unit", "log", "idf"}: columns centred and divided by their standard deviation;
+      as they are; the logarithm of one plus the cell (of its size, for negative ones); the same, rare columns counting
+      more. Then unit rows.
 
     Examples
     --------

@@ -27,13 +27,9 @@ _LEAST_SPREAD = 0.2  # below, a label carries no signal but the trace of the row
 class LabelCorrelations:
     """A linear correction of log odds by the log odds of all labels.
 
-    Attributes
-    ----------
-    mean, spread : arrays of shape (n_labels,)
-        Of the log odds that it was fitted to.
-    weights : array of shape (n_labels, n_labels)
-        What a label (row) adds to another (column).
-    offset : array of shape (n_labels,)
+    - `mean`, `spread` (n_labels,): of the log odds that it was fitted to;
+    - `weights` (n_labels, n_labels): what a label (row) adds to another (column);
+    - `offset` (n_labels,).
     """
 
     mean: FloatArray
@@ -55,15 +51,9 @@ class LabelCorrelations:
 def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCorrelations:
     """Fit the corrections.
 
-    Parameters
-    ----------
-    log_odds : array of shape (n_rows, n_labels)
-        Made without the row's own target.
-    target : array of shape (n_rows, n_labels)
-        Probabilities, or 0 and 1.
+    - `log_odds` (n_rows, n_labels): made without the row's own target;
+    - `target` (n_rows, n_labels): probabilities, or 0 and 1.
 
-    Notes
-    -----
     The Hessian of a label is nearly the Gram matrix of the log odds times the label's mean curvature ``p (1 - p)``
     (that along its own log odds, where it is larger), which makes a few accelerated steps enough. A label whose steps
     grow gets twice the curvature, up to 1/4, with which every step lowers the loss.

@@ -31,12 +31,6 @@ class LandmarkKernel:
 
     For rows x and z it is ``(g + g^4) / 2`` with ``g = exp(-|x - z|^2 / 2 width^2)``: two Gaussians, one half
     as wide as the other. With `linear` it is ``x.z + g``.
-
-    Attributes
-    ----------
-    landmarks : array or CSR array of float64 of shape (n_landmarks, n_features)
-    width : float
-    linear : bool
     """
 
     landmarks: Features
@@ -145,7 +139,7 @@ def _mean_distance(inner: FloatArray, squares: FloatArray) -> float:
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices of rows such that a block of so many columns stays small."""
+    """Yield slices of rows such that a block of this width stays small."""
     step = max(1, _BLOCK_CELLS // max(1, n_columns))
     for first in range(0, n_rows, step):
         yield slice(first, min(first + step, n_rows))

@@ -38,20 +38,12 @@ def search_penalty(
 ) -> tuple[float, float]:
     """Choose the penalty of the regression on landmarks by the leave-one-out squared error, from moments of all rows.
 
-    Parameters
-    ----------
-    factor_at : callable
-        The triangular factor of the regression at a penalty.
-    moments : array of shape (n_landmarks, n_targets)
-        Of the centred kernel rows with the centred targets.
-    some : array of shape (n_landmarks, n_some_rows)
-        Centred kernel rows whose errors are counted.
-    wanted : array of shape (n_some_rows, n_targets)
-        Their centred targets.
-    n_rows : int
-        How many rows the moments are of.
-    start : float
-        Where the search begins.
+    - `factor_at`: the triangular factor of the regression at a penalty;
+    - `moments` (n_landmarks, n_targets): of the centred kernel rows with the centred targets;
+    - `some` (n_landmarks, n_some_rows): centred kernel rows whose errors are counted;
+    - `wanted` (n_some_rows, n_targets): their centred targets;
+    - `n_rows`: how many rows the moments are of;
+    - `start`: where the search begins.
     """
 
     def errors_at(penalty: float) -> FloatArray:
@@ -69,18 +61,11 @@ def search_on_landmarks(
 ) -> tuple[float, float]:
     """Choose the penalty of the regression on landmarks by the leave-one-out errors of some rows, in single precision.
 
-    Parameters
-    ----------
-    kernel : LandmarkKernel
-    own : array of shape (n_landmarks, n_landmarks)
-        The kernel between the landmarks.
-    X : array or CSR array of shape (n_rows, n_features)
-        Weighted rows.
-    target : CSR array of shape (n_rows, n_targets)
-    some : array of int
-        The rows whose errors are counted.
-    start : float
-        Where the search begins.
+    - `own` (n_landmarks, n_landmarks): the kernel between the landmarks;
+    - `X` (n_rows, n_features): weighted rows;
+    - `target` (n_rows, n_targets);
+    - `some`: the rows whose errors are counted;
+    - `start`: where the search begins.
     """
     n_rows, n_landmarks = X.shape[0], len(own)
     precision = kernel.precision(np.float32)
@@ -110,21 +95,13 @@ def walk_penalties(
 ) -> tuple[float, float]:
     """Walk downhill on the grid of penalties, then on to the strongest within one standard error of the smallest error.
 
-    With few rows the smallest error is often luck; with many the second walk changes nothing.
+    With few rows the smallest error is often due to chance; with many the second search changes nothing.
 
-    Parameters
-    ----------
-    errors_of : callable
-        The squared leave-one-out error of each counted row at a penalty.
-    wanted : array of shape (n_counted_rows, n_targets)
-        The centred targets of these rows.
-    start : float
-        Where the search begins; from near the answer it takes fewer steps.
+    - `errors_of`: the squared leave-one-out error of each counted row at a penalty;
+    - `wanted` (n_counted_rows, n_targets): the centred targets of these rows;
+    - `start`: where the search begins; from near the answer it takes fewer steps.
 
-    Returns
-    -------
-    penalty, error : float
-        The smallest error, in units of the targets' variance.
+    Returns `penalty`, `error`: the smallest error, in units of the targets' variance.
     """
 
     def errors_at(place: int) -> FloatArray:

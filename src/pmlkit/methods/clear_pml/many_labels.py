@@ -34,11 +34,9 @@ _MAX_STEPS, _MAX_FLOOR_STEPS = 50, 1_000
 class SharedCurve:
     r"""Probabilities ``expit(a + b u + c u^2 + d log(frequency))`` with ``u = log(1 + max(score, 0) / spread)``.
 
-    Attributes
-    ----------
-    spread, log_frequency : arrays of shape (n_labels,)
-        The root mean square of each label's leave-one-out scores, and the log of its share of the rows.
-    coef : array of shape (4,)
+    - `spread`, `log_frequency` (n_labels,): the root mean square of each label's leave-one-out scores, and the log of
+      its share of the rows;
+    - `coef` (4,).
     """
 
     spread: FloatArray
@@ -68,13 +66,9 @@ class SharedCurve:
 def fit_shared_curve(scores: FloatArray, target: CSR, spread: FloatArray, frequency: FloatArray) -> SharedCurve:
     """Fit the curve to leave-one-out scores of a sample of rows by maximum likelihood.
 
-    Parameters
-    ----------
-    scores : array of shape (n_rows, n_labels)
-    target : CSR array of shape (n_rows, n_labels)
-        Probabilities at the candidates.
-    spread, frequency : arrays of shape (n_labels,)
-        The root mean square of all rows' scores, and the shares of rows.
+    - `scores` (n_rows, n_labels);
+    - `target` (n_rows, n_labels): probabilities at the candidates;
+    - `spread`, `frequency` (n_labels,): the root mean square of all rows' scores, and the shares of rows.
 
     Examples
     --------

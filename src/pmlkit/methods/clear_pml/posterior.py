@@ -41,11 +41,8 @@ def noise_floor(probability: FloatArray, is_candidate: BoolArray) -> float:
     serves all labels, a low quantile of these bounds: a label that features predict badly has true candidates among
     its lowest scores too, so that its own bound is too high.
 
-    Parameters
-    ----------
-    probability : array of shape (n_samples, n_labels)
-        Of being a candidate, by models that did not see the row's candidates.
-    is_candidate : bool array of shape (n_samples, n_labels)
+    - `probability` (n_samples, n_labels): of being a candidate, by models that did not see the row's candidates;
+    - `is_candidate` (n_samples, n_labels).
 
     Examples
     --------
@@ -74,18 +71,11 @@ def true_probabilities(probability: FloatArray, floor: float) -> FloatArray:
 def presence_weight(probability: FloatArray, is_candidate: BoolArray, floor: float, *, competition: float) -> float:
     """Return the most likely weight of having a true label, from the rows that have candidates.
 
-    Parameters
-    ----------
-    probability : array of shape (n_samples, n_labels)
-        Of being true.
-    is_candidate : bool array of shape (n_samples, n_labels)
-    floor, competition : float
-        See `candidate_confidence`.
+    - `probability` (n_samples, n_labels): of being true;
+    - `is_candidate` (n_samples, n_labels);
+    - `floor`, `competition`: see `candidate_confidence`.
 
-    Returns
-    -------
-    presence : float
-        On a grid from 1; infinity where its largest value is the likeliest.
+    Returns `presence`: on a grid from 1; infinity where its largest value is the likeliest.
 
     Examples
     --------
@@ -136,18 +126,12 @@ def candidate_confidence(
     With odds :math:`o = \pi / ((1 - \pi) \rho)`, a set S of candidates is the true one with weight
     :math:`a \theta^{|S|-1} \prod_{k \in S} o_k`, the empty set with weight 1.
 
-    Parameters
-    ----------
-    probability : array of shape (n_samples, n_labels)
-        Of being true, :math:`\pi`.
-    is_candidate : bool array of shape (n_samples, n_labels)
-    floor : float
-        Probability that a false label is a candidate, :math:`\rho`.
-    competition : float
-        In [0, 1]; :math:`\theta` is one minus this. With 1 at most one label of a row is true.
-    presence : float
-        Weight of having a true label, :math:`a`; infinity where every row has one. With 1 and no
-        competition the candidates are independent.
+    - `probability` (n_samples, n_labels): of being true, :math:`\pi`;
+    - `is_candidate` (n_samples, n_labels);
+    - `floor`: probability that a false label is a candidate, :math:`\rho`;
+    - `competition`: in [0, 1]; :math:`\theta` is one minus this. With 1 at most one label of a row is true.
+    - `presence`: weight of having a true label, :math:`a`; infinity where every row has one. With 1 and no competition
+      the candidates are independent.
 
     Examples
     --------

@@ -34,12 +34,7 @@ _LONG = 16  # rows with more than one in so many cells not zero are multiplied a
 
 @dataclass(frozen=True)
 class LinearKernel:
-    """Some columns of rows, in the place of a kernel with landmarks.
-
-    Attributes
-    ----------
-    columns : array of int
-    """
+    """Some columns of rows, in the place of a kernel with landmarks."""
 
     columns: IntArray
 
@@ -75,15 +70,9 @@ class SparseRows:
 class PrimalRidge:
     """Ridge regression of any targets on the rows of all blocks.
 
-    Attributes
-    ----------
-    engine : Engine
-    source, leverage, cells : State
-        Weighted columns of the rows, their leverages and `Cells`.
-    inverse : array of shape (n_columns, n_columns)
-        Of the centred products of columns, the penalty added.
-    mean : array of shape (n_columns,)
-    n_rows : int
+    - `source`, `leverage`, `cells`: weighted columns of the rows, their leverages and `Cells`;
+    - `inverse` (n_columns, n_columns): of the centred products of columns, the penalty added;
+    - `mean` (n_columns,).
     """
 
     engine: Engine
@@ -131,21 +120,13 @@ def primal_ridge(
 ) -> tuple[PrimalRidge, float]:
     """Compute the products of the columns, choose the penalty, and return the regression and its penalty.
 
-    Parameters
-    ----------
-    engine, X, cells
-        The rows: features and `Cells`.
-    weighting, kernel
-        From features to weighted columns, the most telling of them first.
-    n_rows, n_cells : int
-        Rows of all blocks, and about how many cells are not zero: columns that do not fit into memory are weighted
-        again in each pass.
-    penalty : float, optional
-        Given, it is not searched for.
-    trial : tuple of features and targets, optional
-        Rows whose leave-one-out errors decide on the penalty, by a regression on the first columns and all rows.
-    start : float
-        Where the search begins.
+    - `engine`, `X`, `cells`: features and `Cells` of the rows;
+    - `weighting`, `kernel`: from features to weighted columns, the most telling of them first;
+    - `n_rows`, `n_cells`: rows of all blocks, and about how many cells are not zero: columns that do not fit into
+      memory are weighted again in each pass;
+    - `penalty`: where given, it is not searched for;
+    - `trial`: rows whose leave-one-out errors decide on the penalty, by a regression on the first columns and all rows;
+    - `start`: where the search begins.
     """
     n_columns = len(kernel.columns)
     dtype = np.dtype(np.float32 if n_columns > _COLUMNS_IN_DOUBLE else np.float64)
@@ -220,14 +201,11 @@ def target_products(rows: CSR, cells: Cells, target: FloatArray) -> tuple[FloatA
 def leverages(rows: CSR, *, inverse: FloatArray, shift: FloatArray, constant: float, n_rows: int) -> FloatArray:
     """Return the leverages of a block's rows.
 
-    Parameters
-    ----------
-    rows : CSR array of shape (n_block_rows, n_columns)
-    inverse : array of shape (n_columns, n_columns)
-    shift, constant : array of shape (n_columns,), float
-        The product of the inverse with the columns' means, and that of the means with it.
-    n_rows : int
-        Of all blocks.
+    - `rows` (n_block_rows, n_columns);
+    - `inverse` (n_columns, n_columns);
+    - `shift` (n_columns,), `constant`: the product of the inverse with the columns' means, and that of the means
+      with it;
+    - `n_rows`: of all blocks.
     """
     square = np.empty(rows.shape[0])
     is_long = _is_long(rows)

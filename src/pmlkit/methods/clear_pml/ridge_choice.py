@@ -46,13 +46,7 @@ _CELLS = 400_000_000  # of the kernel; with more rows there are fewer landmarks
 class RidgeChoice:
     """A regression for the rows with cells.
 
-    Attributes
-    ----------
-    weighting : FeatureWeighting
-    kernel : LandmarkKernel, LinearKernel or None
-        None where the regression on words has its own.
-    ridge : BlockRidge, DualRidge, PrimalRidge or WordRidge
-    penalty : float
+    - `kernel`: None where the regression on words has its own.
     """
 
     weighting: FeatureWeighting
@@ -62,7 +56,7 @@ class RidgeChoice:
 
 
 def solves_all_rows(survey: Survey, rows: RowBlocks, n_landmarks: int | Literal["auto"]) -> bool:
-    """Tell whether more rows than usual are landmarks, all of them, solved in one place."""
+    """Return whether more rows than usual are landmarks, all of them, solved in one place."""
     if n_landmarks != "auto" or rows.n_labels > MANY_LABELS:
         return False
     if _is_wide_text(survey.moments, n_landmarks):
@@ -82,15 +76,8 @@ def choose_ridge(
 ) -> RidgeChoice:
     """Choose weighting and penalty by leave-one-out errors, and solve the regression.
 
-    Parameters
-    ----------
-    rows : RowBlocks
-    used, cells : State
-        Features of the rows with cells, and `Cells`.
-    survey : Survey
-    n_landmarks : int or "auto"
-    exact : bool
-        Whether all rows are landmarks, see `solves_all_rows`.
+    - `used`, `cells`: features of the rows with cells, and `Cells`;
+    - `exact`: whether all rows are landmarks, see `solves_all_rows`.
     """
     trial = chosen_rows(survey.labelled, _ROWS_TO_TRY)
     trial_X = rows.take_rows(rows.X, trial)

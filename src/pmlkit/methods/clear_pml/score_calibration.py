@@ -21,11 +21,8 @@ _BLOCK_CELLS = 1_000_000
 class ScoreCalibration:
     """Probabilities ``expit(intercept + slope * (score - mean) / spread)`` per label.
 
-    Attributes
-    ----------
-    mean, spread, intercept, slope : arrays of shape (n_labels,)
-    power : float
-        Of the scores (of their size, for negative ones), before anything else.
+    - `mean`, `spread`, `intercept`, `slope` (n_labels,);
+    - `power`: of the scores (of their size, for negative ones), before anything else.
     """
 
     mean: FloatArray
@@ -45,17 +42,10 @@ class ScoreCalibration:
 def fit_calibration(scores: FloatArray, target: FloatArray, power: float = 1.0) -> ScoreCalibration:
     """Fit the curves to leave-one-out scores by maximum likelihood, with slopes shrunk to that of a typical label.
 
-    Parameters
-    ----------
-    scores : array of shape (n_rows, n_labels)
-        Made without the row's own target.
-    target : array of shape (n_rows, n_labels)
-        Probabilities, or 0 and 1.
-    power : float, default=1.0
-        Of the scores; below one, the curves rise fast at first and then slowly.
+    - `scores` (n_rows, n_labels): made without the row's own target;
+    - `target` (n_rows, n_labels): probabilities, or 0 and 1;
+    - `power`: of the scores; below one, the curves rise fast at first and then slowly.
 
-    Notes
-    -----
     Slopes are never negative. Without a signal, the leave-one-out score of a row is the mean of the
     others, which falls when the row's own target rises: a free slope would exploit that.
 
@@ -111,12 +101,8 @@ def _to_power(scores: FloatArray, power: float) -> FloatArray:
 class _Cells:
     """Standardised scores with their targets, of single rows or of bins of rows; arrays of shape (n_bins, n_labels).
 
-    Attributes
-    ----------
-    units, target : arrays
-        Means over the rows of the bin.
-    count : array, optional
-        How many rows the bin has; one where there is no array.
+    - `units`, `target`: means over the rows of the bin;
+    - `count`: how many rows the bin has; one where there is no array.
     """
 
     units: FloatArray

@@ -24,17 +24,11 @@ _TWINS_NAMED = 3  # pairs
 class Survey:
     """What is known after the first pass.
 
-    Attributes
-    ----------
-    moments : FeatureMoments
-    pairs : CSR array of shape (n_labels, n_labels)
-        On how many rows two labels meet; the labels' counts on the diagonal.
-    everywhere, labelled : tuple of arrays
-        The rows with the smallest hashes, of all rows and of those with cells.
-    n_used : list of int
-        Rows with cells, of each block.
-    n_given_rows, n_candidates, n_answers : int
-        Rows with given candidates, candidates after the answers, and answers.
+    - `pairs` (n_labels, n_labels): on how many rows two labels meet; the labels' counts on the diagonal;
+    - `everywhere`, `labelled`: the rows with the smallest hashes, of all rows and of those with cells;
+    - `n_used`: rows with cells, of each block;
+    - `n_given_rows`, `n_candidates`, `n_answers`: rows with given candidates, candidates after the answers, and
+      answers.
     """
 
     moments: FeatureMoments
@@ -120,7 +114,7 @@ def twin_labels(pairs: CSR, n_rows: int) -> list[tuple[int, int]]:
 
 
 def warn_of_twin_labels(twins: list[tuple[int, int]], names: Sequence[Any]) -> None:
-    """Warn of labels that nothing in the data tells apart."""
+    """Warn of labels that cannot be distinguished by the data."""
     if twins:
         told = [f"{str(names[a])!r} and {str(names[b])!r}" for a, b in twins[:_TWINS_NAMED]]
         more = f" and {len(twins) - len(told)} more pairs" if len(twins) > len(told) else ""

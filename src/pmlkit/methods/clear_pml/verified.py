@@ -20,11 +20,8 @@ _PRESENCES = (1.0, 3.0, 10.0, 30.0, 100.0, float("inf"))
 def read_verified(verified: Any, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
     """Return which cells are right, and which wrong, by an array of +1, -1 and 0 (not reviewed).
 
-    Parameters
-    ----------
-    verified : sparse matrix or array of shape (n_samples, n_labels)
-    shape : tuple
-        Of the candidates.
+    - `verified` (n_samples, n_labels);
+    - `shape`: of the candidates.
 
     Examples
     --------
@@ -53,15 +50,10 @@ def likeliest_noise_model(
 ) -> tuple[float, float]:
     """Return the competition and the presence weight under which the answers are likeliest.
 
-    Parameters
-    ----------
-    chance, is_candidate : arrays of shape (n_samples, n_labels)
-        Probabilities of being true, and the candidates as they were given, of rows with answers.
-    right, wrong : bool arrays of shape (n_samples, n_labels)
-        The answers.
-    floor : float
-    competition, presence : float
-        Defaults, kept unless the answers clearly speak for others.
+    - `chance`, `is_candidate` (n_samples, n_labels): probabilities of being true, and the candidates as they were
+      given, of rows with answers;
+    - `right`, `wrong` (n_samples, n_labels): the answers;
+    - `competition`, `presence`: defaults, kept unless the answers clearly speak for others.
     """
     asked = (right | wrong) & is_candidate
     is_true = right[asked]
@@ -91,18 +83,11 @@ def fit_label_rates(
     The corrections have normal priors about zero (MAP by Newton's method). Which cells were asked may depend on their
     confidences: the model is conditional on them.
 
-    Parameters
-    ----------
-    log_odds : array of shape (n_answers,)
-        Of the confidences without the answers.
-    label : array of int of shape (n_answers,)
-    is_true : bool array of shape (n_answers,)
-    n_labels : int
+    - `log_odds` (n_answers,): of the confidences without the answers;
+    - `label` (n_answers,);
+    - `is_true` (n_answers,).
 
-    Returns
-    -------
-    shift, per_label : float, array of shape (n_labels,)
-        What is added to the log odds of all labels, and to those of each.
+    Returns `shift`, `per_label` (n_labels,): what is added to the log odds of all labels, and to those of each.
 
     Examples
     --------

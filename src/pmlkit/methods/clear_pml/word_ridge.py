@@ -31,15 +31,10 @@ _DIRECTIONS, _OVERSAMPLED, _PASSES = 100, 10, 3
 class WordKernel:
     """Scores of weighted rows by their words and by directions of words.
 
-    Attributes
-    ----------
-    squares : array of shape (n_words,)
-        Sums of squares of the columns.
-    directions : array of shape (n_words, n_directions)
-        In the units of the rows.
-    shrinkage : array of shape (n_directions,)
-    topics : array of shape (n_directions, n_labels)
-        The products of directions and targets.
+    - `squares` (n_words,): sums of squares of the columns;
+    - `directions` (n_words, n_directions): in the units of the rows;
+    - `shrinkage` (n_directions,);
+    - `topics` (n_directions, n_labels): the products of directions and targets.
     """
 
     squares: FloatArray
@@ -91,12 +86,7 @@ class WordRows:
 class WordRidge:
     """The regression of any targets on the rows of all blocks.
 
-    Attributes
-    ----------
-    engine : Engine
-    source, leverage, cells : State
-        Weighted rows in single precision, nothing, and `Cells`.
-    rows : WordRows
+    - `source`, `leverage`, `cells`: weighted rows in single precision, nothing, and `Cells`.
     """
 
     engine: Engine
@@ -122,13 +112,8 @@ class WordRidge:
 def word_ridge(engine: Engine, X: State, cells: State, weighting: FeatureWeighting, *, n_cells: int) -> WordRidge:
     """Find the directions in a few passes, and return the regression.
 
-    Parameters
-    ----------
-    engine, X, cells
-        The rows: features and `Cells`.
-    weighting : FeatureWeighting
-    n_cells : int
-        About how many cells of X are not zero.
+    - `engine`, `X`, `cells`: features and `Cells` of the rows;
+    - `n_cells`: about how many cells of X are not zero.
     """
     source = engine.map(weighted_words, X, keep=engine.keeps(8 * n_cells), weighting=weighting)
     squares = np.asarray(engine.reduce(word_squares, source))

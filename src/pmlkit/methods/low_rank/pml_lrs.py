@@ -66,7 +66,7 @@ class _Copy:
 
     @property
     def pull(self) -> FloatArray:
-        """Where the copy wants its block to be."""
+        """The value towards which the block is pulled."""
         return self.value - self.dual
 
     def follow(self, block: FloatArray, prox: Callable[[FloatArray], FloatArray]) -> None:

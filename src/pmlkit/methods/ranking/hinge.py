@@ -205,7 +205,7 @@ def _place(height: FloatArray, candidates: _Cells, others: _Cells, n_segments: i
 
 
 def _contested(height: FloatArray, candidates: _Cells, others: _Cells, n_segments: int) -> tuple[_Cells, _Cells, int]:
-    """Settle the labels that nothing pushes any more, in place, and number the remaining segments anew."""
+    """Settle the labels that nothing pushes any more, in place, and renumber the remaining segments."""
     lowest_candidate = np.full(n_segments, np.inf)
     np.minimum.at(lowest_candidate, candidates.segment, candidates.height)
     highest_other = np.full(n_segments, -np.inf)
@@ -271,6 +271,6 @@ def _best_cut(candidates: _Cells, others: _Cells, n_segments: int) -> _Cut:
 
 
 def _sums_within(values: FloatArray, start: IntArray, size: IntArray) -> FloatArray:
-    """Return running sums that begin anew in each segment."""
+    """Return the cumulative sums within each segment."""
     sums = np.cumsum(values)
     return np.asarray(sums - np.repeat(sums[start] - values[start], size))

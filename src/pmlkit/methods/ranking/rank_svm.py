@@ -48,7 +48,7 @@ def kernel_map(X: Features, gamma: float, max_landmarks: int) -> KernelMap:
     """Make the map for the kernel ``exp(-gamma |x - z|^2)``.
 
     `max_landmarks`: with no more rows than that, all rows are landmarks and the kernel between them is exact. With
-    more, about so many rows are chosen by a hash of their content (Nystroem's approximation), whatever their order.
+    more, about that number is chosen by a hash of their content (Nystroem's approximation), whatever their order.
 
     The kernel of the landmarks is factorised with pivoting; landmarks that are combinations of
     earlier ones (twins, to begin with) are dropped.
@@ -100,8 +100,8 @@ class RankSVM(LinearRanker):
     gamma : {"scale", "auto"} or float, default="scale"
         The :math:`\gamma` of the RBF kernel; ``"scale"`` and ``"auto"`` as in :class:`sklearn.svm.SVC`.
     max_landmarks : int, default=2000
-        Largest number of training rows in the expansion of the RBF kernel. Up to so many training rows, all of them
-        take part, and the solution is exact; beyond, about so many are chosen and the kernel is approximated
+        Largest number of training rows in the expansion of the RBF kernel. With fewer training rows, all of them take
+        part, and the solution is exact; with more, about this number is chosen and the kernel is approximated
         (Nystroem).
     normalize : {"unit", "standard"} or None, default=None
         Scale rows to unit length, or divide columns by their standard deviation, or neither.
