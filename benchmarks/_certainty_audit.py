@@ -205,7 +205,7 @@ def _made_table(n_candidates: int) -> tuple[Any, np.ndarray]:
     Y = sparse.csr_array((rng.random((n_rows, n_labels)) < 0.4).astype(float))
     result: Any = SimpleNamespace(
         X=None, Y=Y, rows=row_of_cells(Y), doubt=rng.uniform(0.85, 0.99, Y.nnz), scores=rng.random((n_rows, n_labels)),
-        label_names=tuple(map(str, range(n_labels))), row_names=None, before_answers=None,
+        label_names=tuple(map(str, range(n_labels))), row_names=None, row_name=str, before_answers=None,
     )  # fmt: skip
     result.order = np.argsort(-result.doubt, kind="stable")
     return result, np.zeros(Y.nnz, dtype=bool)
@@ -345,7 +345,7 @@ def speed(n_rows: int = 330_000, n_labels: int = 50) -> None:
     result: Any = SimpleNamespace(
         X=X, Y=Y, rows=row_of_cells(Y), doubt=doubt, scores=rng.random((n_rows, n_labels), dtype=np.float32),
         order=np.argsort(-doubt, kind="stable"), label_names=tuple(map(str, range(n_labels))), row_names=None,
-        before_answers=None,
+        row_name=str, before_answers=None,
     )  # fmt: skip
     started = time.process_time()
     audit = Audit(result)

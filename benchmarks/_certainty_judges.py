@@ -3,8 +3,8 @@
 Judges: `ClearPML` and `CandidateLogistic` as ``method=``, and out-of-fold probabilities of scikit-learn's models as
 ``pred_probs=``. Prints a line per judge and kind of noise, means over the sets: the guessed rate and the expected
 precision of the 5 % most suspicious candidates minus the truth, the mean absolute error of the latter, in how many
-cases its interval and that of the rate hold, and the average precision of finding false labels by our order and by
-cleanlab's of the same probabilities.
+cases its interval and that of the rate hold, what is removed unseen, and the average precision of finding false
+labels by our order and by cleanlab's of the same probabilities.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def measure(case: Case) -> Iterator[dict[str, Any]]:
         n_first = max(1, round(0.05 * len(false)))
         said, true = result.expected_precision(0.05), float(false[result.order[:n_first]].mean())
         rate = result.noise_rate_.overall
-        some = bool(false.any())
+        some, removed = bool(false.any()), result.removable()
         yield {
             "judge": judge,
             "group": case.group,
@@ -84,6 +84,8 @@ def measure(case: Case) -> Iterator[dict[str, Any]]:
             "off_by": abs(said - true),
             "holds": said.low <= true <= said.high,
             "rate_holds": rate.low <= false.mean() <= rate.high,
+            "removed": removed.sum(),
+            "removed_false": false[removed].sum(),
             "ap": average_precision_score(false, result.doubt) if some else np.nan,
             "ap_cleanlab": average_precision_score(
                 false, -cleanlab_quality(case.Y.toarray(), probabilities, result)

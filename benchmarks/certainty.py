@@ -156,7 +156,9 @@ def bars(title: str, table: pd.DataFrame, order: list[str]) -> None:
     uniform = table[table["kind"].isin(["none", "uniform"])]
     off = (uniform["random"] - uniform["false"]).abs().groupby(uniform["level"]).mean()
     shown = ", ".join(f"{level:.0%} {value:.3f}" for level, value in off.items())
-    print(f"random mistakes, mean absolute error: {shown}\n")
+    holds = uniform["random_covers"].groupby(uniform["level"]).mean()
+    held = ", ".join(f"{level:.0%} {value:.0%}" for level, value in holds.items())
+    print(f"random mistakes, mean absolute error: {shown}; 90 % interval holds: {held}\n")
 
 
 def without_answers(options: argparse.Namespace) -> None:

@@ -239,6 +239,17 @@ def test_fewer_candidates_than_questions():
     assert (audit.removed[result.order] == wrong[result.order]).all()
 
 
+def test_after_the_last_of_few_answers_no_more_are_waited_for():
+    Y = np.repeat(np.eye(2, dtype=int), 8, axis=0)
+    X = 4.0 * Y + np.random.default_rng(0).normal(size=Y.shape)
+    audit = clean(X, Y).audit()
+    answered = go_on(audit, np.zeros(16, dtype=bool), 15)
+    assert "After 20" in answered.status()
+    answered = go_on(audit, np.zeros(16, dtype=bool), 1000)
+    assert answered.next() is None
+    assert "About 0 % of the labels are wrong (0 to 0 %)" in answered.status()
+
+
 def test_next_stays_until_an_answer_comes_and_upcoming_gives_different_ones(found):
     result, wrong = found
     audit = go_on(result.audit(), wrong, 70)

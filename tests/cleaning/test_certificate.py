@@ -210,6 +210,37 @@ def test_mistaken_answers_at_the_assumed_rate_do_not_break_the_promise():
     assert n_false <= most_allowed(n_runs)
 
 
+def test_mistakes_among_those_that_were_called_wrong_before_do_not_break_the_promise():
+    """They are in the set because they were called wrong: right ones among them hide wrong ones that are missing."""
+    rng = np.random.default_rng(8)
+    n_runs, n_false, n_before, n, error = 600, 0, 600, 300, 0.2
+    for _ in range(n_runs):
+        earlier = rng.random(n_before) < 0.9
+        called_wrong = earlier ^ (rng.random(n_before) < error)
+        known = earlier[called_wrong]
+        size = len(known) + n
+        n_wrong = null_count(size - 0.02 * size, 0.9) - known.sum()
+        wrong = np.concatenate([known, rng.permutation(np.arange(n) < n_wrong)])
+        draws = np.arange(len(known), size)
+        said = wrong ^ (rng.random(size) < error)
+        verdict = np.where(np.arange(size) < len(known), WRONG, UNKNOWN).astype(np.int8)
+        verdict[draws[:60]] = np.where(said[draws[:60]], WRONG, RIGHT)
+        attempt = Attempt(np.arange(len(known)), draws, 0.05, 0.95, n_right=int((~called_wrong).sum()))
+        ledger = settle([attempt], verdict, precision=0.9, budget=0.05, answer_error=error)
+        is_made = ledger.certified is not None
+        n_false += is_made and wrong[removable(attempt.cells, verdict)].mean() < 0.9
+    assert n_false <= most_allowed(n_runs)
+
+
+def test_as_many_right_ones_were_called_wrong_as_the_binomial_distribution_allows():
+    from pmlkit.cleaning.audit.certificate import _most_mistaken
+
+    for n_asked, error in ((200, 0.05), (500, 0.1), (2000, 0.2)):
+        n_mistaken = int(binom.isf(0.01, n_asked, error))
+        bound = _most_mistaken(n_asked - n_mistaken, error, 2.326)
+        assert bound == pytest.approx(n_mistaken, rel=0.1)
+
+
 def test_mistaken_answers_that_are_assumed_cost_fewer_certificates():
     rng = np.random.default_rng(7)
     passed = {0.0: 0, 0.05: 0}

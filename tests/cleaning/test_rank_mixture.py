@@ -41,6 +41,23 @@ def test_standard_errors_are_those_of_repeated_draws():
     assert 0.6 * spread < said < 1.6 * spread
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.4])
+def test_the_interval_holds_the_share_and_is_never_empty(share):
+    found = [drawn(share, 2.0, n_given=1000, seed=seed)[0].interval() for seed in range(40)]
+    assert np.mean([low <= share <= high for low, high in found]) >= 0.9
+    assert min(high - low for low, high in found) > 0.03
+
+
+def test_where_right_labels_rank_even_lower_than_the_model_allows_some_may_be_random_all_the_same():
+    rank = np.concatenate([np.full(600, 0.5), np.full(400, 0.9)])
+    mixture = RankMixture(rank, 8000)
+    assert mixture.random_share() == mixture.random_share(standard_errors=-1.0) == 0.0
+    assert mixture.interval()[0] == 0.0
+    assert mixture.interval()[1] > 0.03
+    assert RankMixture(np.linspace(0, 0.9, 500), 500).interval() == (0.0, 1.0)
+    assert RankMixture(np.zeros(0), 100).interval() == (0.0, 1.0)
+
+
 @pytest.mark.parametrize("shift", [1.0, 1.5, 2.5])
 def test_the_bound_of_the_precision_holds_as_often_as_one_standard_error_promises(shift):
     holds = []
@@ -50,6 +67,20 @@ def test_the_bound_of_the_precision_holds_as_often_as_one_standard_error_promise
         first = np.argsort(mixture.rank, kind="stable")
         holds.append([is_false[first[:n]].mean() >= p for n, p in zip(depths.n_cells, depths.precision, strict=True)])
     assert np.mean(holds, axis=0).min() > 0.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_margin_of_other_judges_saves_right_labels_that_no_feature_predicts(seed):
+    mixture, is_false = drawn(0.5, 2.5, n_given=5000, seed=seed)
+    rng = np.random.default_rng(seed)
+    is_hidden = ~is_false & (rng.random(5000) < 0.1)
+    mixture = RankMixture(np.where(is_hidden, rng.random(5000), mixture.rank), mixture.n_injected)
+    first = np.argsort(mixture.rank, kind="stable")
+    by_counts = mixture.safe_depths(standard_errors=1.645)
+    with_margin = mixture.safe_depths(standard_errors=1.645, model_errors=1.5)
+    assert with_margin.random_share < by_counts.random_share - 0.05
+    lost = [(~is_false[first[: depths.depth(0.9)]]).sum() for depths in (by_counts, with_margin)]
+    assert lost[1] < 0.5 * lost[0]
 
 
 def test_few_mistakes_are_no_ground_to_remove_anything():

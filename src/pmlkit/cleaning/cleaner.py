@@ -159,6 +159,7 @@ def clean(
         candidates,
         given.row_keys(evidence),
         calibrated=evidence.confidence is not None,
+        saw_labels=evidence.saw_labels,
         every_row_has_a_label=every_row_has_a_label,
         on_comparison=steps.advance,
     )

@@ -30,6 +30,7 @@ _UNSEEN_OTHER_JUDGE = 4.0
 _LABEL_SPREAD = 0.59
 _LEAST_TRUE_PER_ROW = 0.3  # true labels per row that even crowd labels have
 _SLOPES_OTHER_JUDGE = (0.1, 2.0)
+_MODEL_ERRORS = 1.5  # by which the share of random mistakes is lowered for the removal by another judge
 _N_MATCHED = 20_000  # candidates on which a slope is found
 
 
@@ -114,6 +115,7 @@ def assess(
     row_keys: IntArray,
     *,
     calibrated: bool = True,
+    saw_labels: bool = False,
     every_row_has_a_label: bool | Literal["auto"] = "auto",
     on_comparison: Callable[[], Any] = lambda: None,
 ) -> Verdict:
@@ -124,7 +126,8 @@ def assess(
 
     `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `scores`, `Y`,
     `row_keys`: see `pmlkit.cleaning.injected_null.InjectedCells`. `calibrated`: whether the map was made for this kind
-    of evidence. `every_row_has_a_label`: see `pmlkit.clean`. `on_comparison`: called after each comparison.
+    of evidence. `saw_labels`: see `judge`. `every_row_has_a_label`: see `pmlkit.clean`. `on_comparison`: called after
+    each comparison.
     """
     at_least_one = (np.diff(Y.indptr) > 0).all() if every_row_has_a_label == "auto" else every_row_has_a_label
     is_known = every_row_has_a_label is True
@@ -135,11 +138,17 @@ def assess(
     again = cells.compare(first.doubt, with_relations=True)
     on_comparison()
     null = replace(again, ranks=null.ranks, common_ranks=null.common_ranks)
-    return judge(map_doubt, null, Y, calibrated=calibrated, every_row_has_a_label=is_known)
+    return judge(map_doubt, null, Y, calibrated=calibrated, saw_labels=saw_labels, every_row_has_a_label=is_known)
 
 
 def judge(
-    map_doubt: FloatArray, null: InjectedNull, Y: CSR, *, calibrated: bool = True, every_row_has_a_label: bool = False
+    map_doubt: FloatArray,
+    null: InjectedNull,
+    Y: CSR,
+    *,
+    calibrated: bool = True,
+    saw_labels: bool = False,
+    every_row_has_a_label: bool = False,
 ) -> Verdict:
     """Combine the map and the comparison with injected cells.
 
@@ -151,8 +160,9 @@ def judge(
     sees more mistakes than those, they may be anywhere.
 
     `map_doubt` (aligned with ``Y.data``): from `pmlkit.cleaning.calibration.false_probability`. `Y`: candidates.
-    `calibrated`: whether the map was made for this kind of evidence. `every_row_has_a_label`: whether it is known that
-    every row has a true label.
+    `calibrated`: whether the map was made for this kind of evidence. `saw_labels`: whether the evidence is so good that
+    it must have seen the labels: then any number of mistakes may be hidden. `every_row_has_a_label`: whether it is
+    known that every row has a true label.
 
     Examples
     --------
@@ -169,16 +179,13 @@ def judge(
     """
     by_map = float(map_doubt.mean())
     rate = null.ranks.random_share(standard_errors=0.0 if calibrated else 1.0)
-    random_mistakes = Estimate(
-        rate,
-        null.ranks.random_share(standard_errors=_Z90, narrow=True),
-        _lifted(null.ranks.random_share(standard_errors=-_Z90)),
-    )
+    low, high = null.ranks.interval()
     share_random = min(1.0, rate / max(by_map, 1e-9))
     suspicion = null.suspicion(share_random)
     n_labelled = int((np.diff(Y.indptr) > 0).sum())
     most = 1.0 - (1.0 if every_row_has_a_label else _LEAST_TRUE_PER_ROW) * n_labelled / max(int(Y.nnz), 1)
     unseen = _UNSEEN if calibrated else _UNSEEN_OTHER_JUDGE
+    random_mistakes = Estimate(rate, low, most if saw_labels else _lifted(high))
     # Random mistakes are mistakes: the map may see hardly any where a few are random.
     high = min(most, max(float(expit(log_odds(np.array([by_map]))[0] + unseen)), random_mistakes.high))
     middle = min(0.5 * (by_map + rate), max(most, rate))
@@ -191,7 +198,8 @@ def judge(
         doubt = _random_mistakes(suspicion, null.suspicion_of_injected(share_random), rate)
         doubt += (1.0 - doubt) * (middle - rate) / max(1.0 - rate, 1e-9)
     # Of another judge it is not known how well its scores tell right labels from wrong ones: a wider margin.
-    depths = null.common_ranks.safe_depths(standard_errors=1.0 if calibrated else _Z90)
+    margin = {"standard_errors": 1.0} if calibrated else {"standard_errors": _Z90, "model_errors": _MODEL_ERRORS}
+    depths = null.common_ranks.safe_depths(**margin)
     return Verdict(doubt, Estimate(middle, 0.0, high), random_mistakes, depths)
 
 

@@ -47,6 +47,7 @@ class Evidence:
     # How likely each candidate is true, aligned with ``Y.data``, by the method that the map of
     # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     confidence: FloatArray | None = None
+    saw_labels: bool = False  # whether it is so good that its model must have seen the labels
 
 
 def cross_fit(
@@ -154,7 +155,9 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
     auc, error = label_auc(probabilities, Y)
     count = np.bincount(Y.indices, minlength=Y.shape[1])
     known = np.isfinite(error)
-    if known.any() and float(np.average(auc[known], weights=np.maximum(count[known], 1))) > _TOO_GOOD:
+    weights = np.maximum(count[known], 1)
+    saw_labels = bool(known.any()) and float(np.average(auc[known], weights=weights)) > _TOO_GOOD
+    if saw_labels:
         warnings.warn(
             PMLWarning(
                 "pred_probs tell given labels from others almost perfectly. If the model has seen these labels in "
@@ -162,7 +165,7 @@ def given_evidence(probabilities: FloatArray, Y: CSR) -> Evidence:
             ),
             stacklevel=3,
         )
-    return Evidence(probabilities.astype(np.float32), "your probabilities (pred_probs)")
+    return Evidence(probabilities.astype(np.float32), "your probabilities (pred_probs)", saw_labels=saw_labels)
 
 
 def label_auc(scores: FloatArray, Y: CSR) -> tuple[FloatArray, FloatArray]:

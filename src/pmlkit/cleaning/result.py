@@ -36,6 +36,7 @@ _N_EXPLAINED = 100
 _LEAST_ROWS = 500
 _LEAST_MISTAKES = 0.25  # share of random mistakes, by its lower bound
 _MOSTLY_RIGHT = 0.25  # guessed share of false labels up to which they look mostly right
+_MAY_BE_MANY = 0.5  # random mistakes, by the upper bound: then nothing looks mostly right
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,11 +367,12 @@ class CleaningResult:
             few = f"{self._n_labelled:,} labelled rows are too few to tell ({_LEAST_ROWS:,} are needed)"
             return f"Nothing is removed unseen: {few}. {ask}"
         if self.safe_depths.random_share < _LEAST_MISTAKES:
-            is_right = self.overall_rate < _MOSTLY_RIGHT
+            is_right = self.overall_rate < _MOSTLY_RIGHT and self.random_mistakes_.high < _MAY_BE_MANY
             found = "your labels look mostly right" if is_right else "labels may well be wrong"
+            most = f"up to {100 * self.overall_rate.high:.0f} % of all labels may be wrong"
             return (
                 f"Nothing is removed unseen: {found}, but mistakes that are not random cannot be told from right "
-                f"labels without asking. {ask}"
+                f"labels without asking ({most}). {ask}"
             )
         return f"Nothing can be removed unseen at a precision of {precision:g}. {ask}"
 

@@ -67,6 +67,7 @@ class Attempt:
     draws: IntArray = field(repr=False)  # the others, in the drawn order
     budget: float  # the probability with which a false statement may be made
     predicted: float  # expected share of wrong ones among the draws
+    n_right: int = 0  # candidates that had been called right when the set was proposed
 
     @property
     def cells(self) -> IntArray:
@@ -95,24 +96,47 @@ class Ledger:
     progress: list[Progress]  # one per attempt
 
 
-def null_count(size: Any, precision: float, *, answer_error: float = 0.0, budget: float = 0.05) -> Any:
-    """Return the largest number of "wrong" answers in a set of a size, or several, that a false statement allows.
+def null_count(
+    size: Any, precision: float, n_known: Any = 0, *, n_right: int = 0, answer_error: float = 0.0, budget: float = 0.05
+) -> Any:
+    """Return the most "wrong" answers among the unseen of a set, or several, that a false statement allows.
 
     With mistaken answers, a set with just too few wrong candidates is called wrong on
-    ``n_wrong (1 - e) + n_right e`` of them on average, plus a fluctuation that a part of the budget is spent on.
+    ``n_wrong (1 - e) + n_right e`` of its unseen ones on average, plus a fluctuation that a part of the budget is spent
+    on. The known ones are in the set because they were called wrong, so all mistakes among their answers are of one
+    kind: as many more of the unseen may be wrong.
+
+    `n_known`: how many of the `size` are known to be wrong. `n_right`: candidates that had been called right by then,
+    which tells how many right ones were asked about, and so how many of them may have been called wrong.
 
     Examples
     --------
     >>> from pmlkit.cleaning.audit.certificate import null_count
-    >>> int(null_count(100, 0.9))
-    89
+    >>> int(null_count(100, 0.9)), int(null_count(100, 0.9, 20))
+    (89, 69)
     """
-    most = np.ceil(precision * size - 1e-9) - 1.0
+    most = np.ceil(precision * size - 1e-9) - 1.0 - n_known
     if answer_error == 0.0:
         return most
-    mean = most * (1.0 - answer_error) + (size - most) * answer_error
-    spread = np.sqrt(size * answer_error * (1.0 - answer_error))
-    return np.minimum(np.ceil(mean + float(norm.isf(_ERROR_SHARE * budget)) * spread), size)
+    z = float(norm.isf(_ERROR_SHARE * budget / 2.0))
+    n_unseen = size - n_known
+    most = np.minimum(most + np.minimum(_most_mistaken(n_right, answer_error, z), n_known), n_unseen)
+    mean = most * (1.0 - answer_error) + (n_unseen - most) * answer_error
+    spread = np.sqrt(n_unseen * answer_error * (1.0 - answer_error))
+    return np.where(most < 0.0, most, np.minimum(np.ceil(mean + z * spread), n_unseen))
+
+
+def _most_mistaken(n_right: int, answer_error: float, z: float) -> float:
+    """Return how many right candidates were called wrong at most, if so many candidates were called right.
+
+    Of n right ones that were asked about, n e are called wrong, and up to z standard deviations more; the others are
+    among the `n_right`. So their number b solves ``b = e (n_right + b) + z sqrt(e (1 - e) (n_right + b))``.
+    """
+    e = answer_error
+    half = z * np.sqrt(e * (1.0 - e)) / 2.0
+    # n_right + b is the square of the larger root of (1 - e) x^2 - 2 half x - n_right = 0.
+    root = (half + np.sqrt(half**2 + (1.0 - e) * n_right)) / (1.0 - e)
+    return float(root**2 - n_right)
 
 
 def log_wealth(n_wrong: Any, n_other: Any, n_unseen: Any, n_null: Any, predicted: Any, precision: float) -> FloatArray:
@@ -186,7 +210,9 @@ def _progress(attempt: Attempt, verdict: IntArray, precision: float, answer_erro
 
     def wealth(kept: int) -> FloatArray:
         size = len(known) + len(answers) - kept
-        null = null_count(size, precision, answer_error=answer_error, budget=attempt.budget) - n_known
+        null = null_count(
+            size, precision, n_known, n_right=attempt.n_right, answer_error=answer_error, budget=attempt.budget
+        )
         return log_wealth(w, r, len(answers), null, attempt.predicted, precision)
 
     target = _log_target(attempt.budget, answer_error)
@@ -205,7 +231,7 @@ def _log_target(budget: float, answer_error: float) -> float:
 
 def expected_draws(
     share: Any, n_unseen: Any, size: Any, predicted: Any, budget: float, precision: float, answer_error: float,
-    so_far: tuple[int, int] = (0, 0), n_kept: int = 0,
+    so_far: tuple[int, int] = (0, 0), n_kept: int = 0, n_right: int = 0,
 ) -> FloatArray:  # fmt: skip
     """Return about how many more draws a test needs if a given share of them is wrong; infinite if it will fail.
 
@@ -217,7 +243,7 @@ def expected_draws(
     is_possible = w + r <= n
     w, r = np.where(is_possible, w, 0.0), np.where(is_possible, r, 0.0)
     kept = 0.0 if answer_error else n_kept + (1.0 - p) * _DRAWS
-    null = null_count(size - kept, precision, answer_error=answer_error, budget=budget) - (size - n)
+    null = null_count(size - kept, precision, size - n, n_right=n_right, answer_error=answer_error, budget=budget)
     wealth = log_wealth(w, r, n, null, predicted, precision)
     has_passed = is_possible & (wealth >= _log_target(budget, answer_error))
     return np.where(has_passed.any(axis=-1), _DRAWS[has_passed.argmax(axis=-1)], np.inf)
@@ -253,7 +279,8 @@ def propose(
     expected = np.cumsum(np.where(is_open, probability, 0.0))[sizes - 1] / np.maximum(n_open, 1) - _SAFETY
     called = expected * (1.0 - answer_error) + (1.0 - expected) * answer_error
     bet = np.clip(called, 1.0 - _AT_MOST, _AT_MOST)
-    questions = expected_draws(called, n_open, sizes, bet, budget * SPENT, precision, answer_error)
+    n_right = int((verdict == RIGHT).sum())
+    questions = expected_draws(called, n_open, sizes, bet, budget * SPENT, precision, answer_error, n_right=n_right)
     rate = n_gained / (questions + _OVERHEAD)
     # The unseen part must hold by itself, too: nothing is to be removed unseen under cover of what was seen.
     margin = min(_MARGIN, (1.0 - precision) / 4.0)
@@ -270,7 +297,16 @@ def draws_to_go(attempt: Attempt, progress: Progress, precision: float, answer_e
     n, size = len(attempt.draws), len(attempt.draws) + len(attempt.known)
     return float(
         expected_draws(
-            share, n, size, attempt.predicted, attempt.budget, precision, answer_error, so_far, progress.n_kept
+            share,
+            n,
+            size,
+            attempt.predicted,
+            attempt.budget,
+            precision,
+            answer_error,
+            so_far,
+            progress.n_kept,
+            attempt.n_right,
         )
     )
 
@@ -352,7 +388,8 @@ class Attempts:
         is_open = verdict[cells] == UNKNOWN
         predicted = float(np.clip(p[is_open].mean() if is_open.any() else 1.0, 0.01, 0.99))
         draws = rng.permutation(cells[is_open])
-        self.begun.append(Attempt(cells[~is_open], draws, self.ledger.budget * SPENT, predicted))
+        n_right = int((verdict == RIGHT).sum())
+        self.begun.append(Attempt(cells[~is_open], draws, self.ledger.budget * SPENT, predicted, n_right))
         self.is_active = True
         self.is_active = not self.settle(verdict)
         return True

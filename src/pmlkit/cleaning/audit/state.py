@@ -161,7 +161,8 @@ class AuditState:
         parts = [f"{counted(self.n_answers, 'answer')}, {counted(n_wrong, 'label')} found wrong."]
         if (self.verdict[is_answered] == UNSURE).all():
             return parts[0] + " Every answer is 'unsure': nothing can be estimated or promised by them."
-        if self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):
+        is_open = not is_answered[self._cells].all()
+        if is_open and self._record.n_of("audit") < _N_TO_TELL and not self._record.n_of("given"):
             return parts[0] + f" After {_N_TO_TELL} it will be estimated how many are wrong in all."
         rate, left = self.noise_rate_, self.left_
         parts.append(
