@@ -139,6 +139,20 @@ def test_a_flood_is_slowed_down(server, monkeypatch):
         assert sent(7) == [200] * 5 + [429] * 2
 
 
+def test_a_flood_from_another_site_leaves_the_page_usable(server, client, monkeypatch):
+    now = security.time.monotonic()
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now))
+    with httpx.Client(timeout=30, headers={"sec-fetch-site": "cross-site"}) as other:
+        assert [other.get(url(server, "/static/icon.svg")).status_code for _ in range(1001)][-1] == 429
+    assert client.get("/api/state").status_code == 200
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"who": "\\ud800"}', "[]", '{"who": " "}'])
+def test_a_bad_name_gets_a_sentence(client, body):
+    answer = client.post("/api/name", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.text) == (400, "A name must have at least one letter.\n")
+
+
 @pytest.mark.parametrize(
     "body",
     ["", "[]", "{", '"text"', "[" * 5000, '{"row": 1e999}', '{"row": -1, "label": "0", "answer": "wrong"}',

@@ -222,7 +222,8 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
             return PlainTextResponse("Not signed in.\n", status_code=401)
         try:
             who = str(json.loads(await request.body()).get("who", "")).strip()[:60]
-        except (ValueError, AttributeError):
+            who.encode()
+        except (ValueError, AttributeError, RecursionError):
             who = ""
         if not who:
             return PlainTextResponse("A name must have at least one letter.\n", status_code=400)
