@@ -185,7 +185,7 @@ def test_columns_of_numbers_are_found_by_place_not_by_name(tmp_path):
     assert chosen["numbers"] == slice(1, 301)
     values = np.array(rows, dtype=float)
     spread = np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
-    np.testing.assert_allclose(table.X.toarray()[:, -300:], (values - values.mean(axis=0)) / spread, atol=1e-6)
+    np.testing.assert_allclose(table.X[:, -300:], (values - values.mean(axis=0)) / spread, atol=1e-6)
     assert table.features[-1] == "c0, c1, c2, c3, c4, c5, c6, c7 and 292 more: numbers, scaled"
 
 
