@@ -177,6 +177,12 @@ def test_the_server_binds_to_loopback_only(server):
     assert server._socket.getsockname()[0] == "127.0.0.1"
 
 
+def test_a_server_that_never_ran_gives_its_port_back(review):
+    first = ReviewServer(review)
+    first.close()
+    ReviewServer(review, port=first.port).close()
+
+
 def test_a_port_in_use_is_said(review, server):
     with pytest.raises(DataError, match=f"port {server.port} .* cannot be used"):
         ReviewServer(review, port=server.port)

@@ -119,6 +119,7 @@ class ReviewServer:
     def close(self) -> None:
         """End serving and close the store of the answers, which can still be read from `answers`."""
         self.stop()
+        self._socket.close()  # of a server that never ran
         self.review.close()
 
     def wait(self) -> "Answers":
