@@ -51,7 +51,7 @@ def server(review):
 
 def sign_in(server, **options):
     """Return a client that has used a token."""
-    client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", follow_redirects=True, timeout=30, **options)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", follow_redirects=True, timeout=600, **options)
     assert client.get(server.new_address()).status_code == 200
     client.headers["origin"] = f"http://127.0.0.1:{server.port}"
     return client

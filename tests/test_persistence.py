@@ -201,6 +201,31 @@ def test_support_vector_machines_are_refused_unless_trusted(oracle):
     assert loads(data, trusted=[SVC]).n_features_in_ == 20
 
 
+def archive(compression=zipfile.ZIP_DEFLATED, **members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as target:
+        for name, content in members.items():
+            target.writestr(name, content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["array", "sparse matrix"])
+def test_a_small_model_file_of_much_content_is_refused(tmp_path, is_nested):
+    bomb = archive(data=bytes(2**28 + 1))
+    (tmp_path / "m.skops").write_bytes(archive(zipfile.ZIP_STORED, part=bomb) if is_nested else bomb)
+    with pytest.raises(DataError, match=r"m\.skops is refused: its content takes more than 256 MiB"):
+        load(tmp_path / "m.skops")
+
+
+def test_the_limit_of_a_model_file_can_be_chosen(model):
+    data = dumps(model)
+    with pytest.raises(DataError, match="larger max_bytes="):
+        loads(data, max_bytes=1000)
+    assert isinstance(loads(data, max_bytes=10**6), type(model))
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        loads(data, max_bytes=0)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, about odd numbers in a damaged file
 def test_damaged_bytes_of_a_model_never_crash(model, oracle):
     """Flipped bytes in a stored (not packed) file: DataError, or a model that still answers or raises ValueError."""
@@ -264,4 +289,4 @@ def test_a_file_with_an_object_that_has_no_class_is_damaged(monkeypatch):
 
     monkeypatch.setattr(persistence.skops.io, "load", lambda *_, **__: {"a": Odd()})
     with pytest.raises(DataError, match="damaged"):
-        persistence._load(None, "m.skops", [])
+        persistence._load(io.BytesIO(archive()), "m.skops", [], None)

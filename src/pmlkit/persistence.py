@@ -13,6 +13,7 @@ from scipy import sparse
 from skops.io.exceptions import UntrustedTypesFoundException
 
 from pmlkit._files import check_target, replacing
+from pmlkit.data.files.base import allowed_bytes
 from pmlkit.exceptions import DataError
 from pmlkit.methods.model_file import writing_model_file
 
@@ -55,7 +56,7 @@ def save(model: Any, path: str | os.PathLike[str], *, force: bool = False) -> No
         stream.write(data)
 
 
-def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) -> Any:
+def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = (), max_bytes: float | None = None) -> Any:
     """Read a model that `save` wrote; a file with any other type in it is refused.
 
     Parameters
@@ -64,11 +65,13 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
     trusted : iterable of types or of their full names, optional
         Further types that the file may hold, such as an estimator of your own. Trust only files whose origin you know:
         code of these types runs.
+    max_bytes : float, optional
+        How much memory the content may take; by default 256 MiB, or 200 times the size of the file.
 
     Raises
     ------
     DataError
-        If the file is damaged, is not a model, or holds a type that is not trusted.
+        If the file is damaged, is not a model, takes too much memory, or holds a type that is not trusted.
 
     Examples
     --------
@@ -85,7 +88,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type | str] = ()) ->
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
     with source.open("rb") as stream:
-        return _load(stream, str(source), trusted)
+        return _load(stream, str(source), trusted, max_bytes)
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -133,7 +136,7 @@ def dumps(model: Any) -> bytes:
     return data
 
 
-def loads(data: bytes, *, trusted: Iterable[type | str] = ()) -> Any:
+def loads(data: bytes, *, trusted: Iterable[type | str] = (), max_bytes: float | None = None) -> Any:
     """Return the model in the bytes of `dumps`; see `load`.
 
     Examples
@@ -144,12 +147,18 @@ def loads(data: bytes, *, trusted: Iterable[type | str] = ()) -> Any:
     >>> loads(dumps(model)).predict([[2.0]])
     [['b']]
     """
-    return _load(io.BytesIO(data), "the data", trusted)
+    return _load(io.BytesIO(data), "the data", trusted, max_bytes)
 
 
-def _load(stream: Any, source: str, trusted: Iterable[type | str]) -> Any:
+def _load(stream: Any, source: str, trusted: Iterable[type | str], max_bytes: float | None) -> Any:
     own = list(trusted)
+    limit = allowed_bytes(stream.seek(0, io.SEEK_END), max_bytes)
     try:
+        if _unpacked_size(stream, limit) > limit:
+            raise DataError(
+                f"{source} is refused: its content takes more than {limit / 2**20:,.0f} MiB of memory. If you know "
+                "where it comes from, read it by pmlkit.persistence.load with a larger max_bytes=."
+            )
         model = skops.io.load(stream, trusted=[*_known_types(), *own])
     except UntrustedTypesFoundException as error:
         names = str(error).partition("[")[2].partition("]")[0].replace("'", "")
@@ -157,7 +166,7 @@ def _load(stream: Any, source: str, trusted: Iterable[type | str]) -> Any:
             f"{source} is refused: it holds types that no pmlkit model needs ({names}). If you know where it comes "
             "from, name them in trusted=."
         ) from error
-    except MemoryError:
+    except (MemoryError, DataError):
         raise
     except Exception as error:  # skops fails in as many ways as a file can be damaged.
         raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
@@ -167,6 +176,19 @@ def _load(stream: Any, source: str, trusted: Iterable[type | str]) -> Any:
     except AttributeError as error:  # an object without a class or the state of its class
         raise DataError(f"{source} is not a model file of pmlkit, or it is damaged.") from error
     return model
+
+
+def _unpacked_size(stream: Any, limit: int) -> int:
+    """Return how many bytes come out of an archive and the archives in it, or a number above the limit."""
+    with zipfile.ZipFile(stream) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+        for member in archive.infolist():
+            if size > limit:
+                break
+            with archive.open(member) as content:
+                if content.read(2) == b"PK":  # a sparse matrix
+                    size += _unpacked_size(io.BytesIO(b"PK" + content.read()), limit - size)
+    return size
 
 
 def _known_types() -> list[type | str]:

@@ -94,6 +94,7 @@ def test_any_plan_is_read_back(params, label, noise, options):
     ("change", "message"),
     [
         (("repeats =", "repaets ="), "p.toml, line 3: a plan has no 'repaets'. Did you mean 'repeats'?"),
+        (('name = "MLkNN"', 'name = "os:abort"'), "p.toml, line 23: 'os:abort' is not the class of an estimator"),
         (('name = "MLkNN"', 'name = "MLkN"'), "p.toml, line 23: There is no method 'MLkN'. Did you mean 'MLkNN'?"),
         (('label = "oF"', 'lable = "oF"'), "p.toml, line 15: A method has no 'lable'. Did you mean 'label'?"),
         (("n_neighbors", "n_neighbours"), "p.toml, line 25: MLkNN has no parameter 'n_neighbours'. Did you mean"),

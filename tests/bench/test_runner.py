@@ -191,12 +191,21 @@ def test_a_method_that_ends_the_worker_is_given_up(fast_plan, start, tmp_path):
     # In a process of its own: the reusable workers of this one should live.
     path = tmp_path / "results.sqlite"
     process = start(fast_plan("KillsParent", "Fast", repeats=1), path, jobs=2)
-    # No worker outlives the run, not even those that took the place of the dead: idle ones would for 300 s.
-    _, errors = process.communicate(timeout=200)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     found = load_cells(path).set_index("label")
     assert found.loc["KillsParent", "reason"] == "the worker process died twice while running it"
     assert found.loc["Fast", "status"] == "done"
+
+
+def test_workers_in_place_of_dead_ones_end_with_a_run_that_is_killed(fast_plan, start, tmp_path):
+    # All three cells are under way when the first ends its worker; then they run one by one, by other workers.
+    slow = {"name": "Fast", "params": {"nap": 60.0}}
+    plan = fast_plan("KillsParent", "Fast", slow, repeats=1)
+    process = start(plan, tmp_path / "results.sqlite", jobs=2, kill_after=2)
+    assert process.wait() == -signal.SIGKILL
+    # They hold the other end of the pipe, and idle they would for 300 s.
+    process.communicate(timeout=200)
 
 
 def test_a_local_dask_cluster_gives_the_same_table(fast_plan, tmp_path):

@@ -232,6 +232,7 @@ def test_what_is_not_a_store_is_refused_and_left_alone(tmp_path):
         ("UPDATE places SET label = CAST(x'81' AS TEXT)", "UTF-8"),
         ("UPDATE places SET params = '[1'", r"'\[1' is not a JSON object"),
         ("UPDATE cells SET versions = '3'", "'3' is not a JSON object"),
+        ("CREATE VIEW more AS SELECT * FROM cells", "it holds a view or a trigger"),
     ],
 )
 def test_a_damaged_store_gets_one_sentence(path, fast_plan, damage, message):
@@ -240,6 +241,15 @@ def test_a_damaged_store_gets_one_sentence(path, fast_plan, damage, message):
         connection.execute(damage)
     with pytest.raises(DataError, match=rf"results.sqlite' is a damaged store: .*{message}.*Run the benchmark into"):
         load_cells(path)
+
+
+def test_a_store_that_would_change_results_is_not_written_to(path, fast_plan):
+    run(fast_plan("Fast", repeats=1), path)
+    trigger = "CREATE TRIGGER t AFTER UPDATE ON cells BEGIN UPDATE cells SET hamming_loss = 0 WHERE key = NEW.key; END"
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(trigger)
+    with pytest.raises(DataError, match="it holds a view or a trigger"):
+        run(fast_plan("Fast", repeats=2), path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

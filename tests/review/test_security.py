@@ -128,7 +128,7 @@ def test_a_flood_is_slowed_down(server, monkeypatch):
     """The clock stands still, so that how fast this machine sends does not matter."""
     now = [0.0]
     monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with httpx.Client(timeout=30) as client:
+    with httpx.Client(timeout=600) as client:
 
         def sent(number):
             return [client.get(url(server, "/static/icon.svg")).status_code for _ in range(number)]
@@ -137,6 +137,20 @@ def test_a_flood_is_slowed_down(server, monkeypatch):
         assert sent(3) == [429] * 3
         now[0] += 0.01
         assert sent(7) == [200] * 5 + [429] * 2
+
+
+def test_a_flood_from_another_site_leaves_the_page_usable(server, client, monkeypatch):
+    now = security.time.monotonic()
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now))
+    with httpx.Client(timeout=600, headers={"sec-fetch-site": "cross-site"}) as other:
+        assert [other.get(url(server, "/static/icon.svg")).status_code for _ in range(1001)][-1] == 429
+    assert client.get("/api/state").status_code == 200
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"who": "\\ud800"}', "[]", '{"who": " "}'])
+def test_a_bad_name_gets_a_sentence(client, body):
+    answer = client.post("/api/name", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.text) == (400, "A name must have at least one letter.\n")
 
 
 @pytest.mark.parametrize(
@@ -161,6 +175,12 @@ def test_only_known_files_are_served(client):
 def test_the_server_binds_to_loopback_only(server):
     assert server.is_loopback
     assert server._socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_server_that_never_ran_gives_its_port_back(review):
+    first = ReviewServer(review)
+    first.close()
+    ReviewServer(review, port=first.port).close()
 
 
 def test_a_port_in_use_is_said(review, server):

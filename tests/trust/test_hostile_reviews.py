@@ -57,6 +57,32 @@ def test_cells_that_are_not_there(event, strips, result, tmp_path):
         Replay(result, store)
 
 
+_ENDLESS = """
+DROP TABLE event;
+CREATE VIEW event AS WITH RECURSIVE line (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM line)
+SELECT seq, '' AS at, '' AS who, 'answer' AS action, 0 AS row, 'a' AS label, 'wrong' AS answer, '' AS kind,
+       NULL AS undoes, NULL AS seconds, NULL AS shown, NULL AS client FROM line WHERE seq < 0
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        _ENDLESS,
+        "CREATE TRIGGER t AFTER INSERT ON event BEGIN UPDATE event SET answer = 'wrong' WHERE seq = NEW.seq; END",
+        "ALTER TABLE event ADD COLUMN more",
+        "DROP TABLE visitor",
+    ],
+    ids=["a view without end", "a trigger that changes answers", "another column", "a table less"],
+)
+def test_tables_that_are_not_those_of_a_store_are_refused(statement, strips, tmp_path):
+    path = _store(tmp_path / "a.sqlite", strips)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(statement)
+    with pytest.raises(DataError, match="is damaged: it holds other tables than pmlkit makes"):
+        AnswerStore(path)
+
+
 def test_a_name_that_no_label_has_replaces_none(strips, tmp_path):
     event = _answer("merge", None, strips.label_names[0], "right", shown={"into": "\x1b[31m=x"})
     applied = _apply(_store(tmp_path / "a.sqlite", strips, event), strips)

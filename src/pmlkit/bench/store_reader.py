@@ -76,6 +76,8 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{str(path)!r} was made by a newer pmlkit (store version {found}; this pmlkit {__version__} knows up to "
             f"{SCHEMA}): upgrade pmlkit, or choose another file."
         )
+    if connection.execute("SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone()[0]:
+        raise _damaged(path, "it holds a view or a trigger, which could change results")
     made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
     for statement in filter(str.strip, _TABLES.split(";")):
         words = statement.split()

@@ -118,9 +118,13 @@ def find_method(name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if colon:
         try:
-            return getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+            own = getattr(import_module(module), attribute)
+        except Exception as error:  # whatever the module does while it is imported
             raise MethodError(f"The method {name!r} cannot be imported: {error}.", name) from error
+        # A plan may come from a stranger: nothing but the class of an estimator is called.
+        if not isinstance(own, type) or not all(hasattr(own, part) for part in ("fit", "get_params")):
+            raise MethodError(f"{name!r} is not the class of an estimator: it needs fit and get_params.", name)
+        return own
     known = all_methods()
     found = {letters(method.__name__): method for method in METHODS}.get(letters(name))
     if found is None:
@@ -156,7 +160,10 @@ def check_params(method: Any, params: Mapping[str, Any]) -> None:
         ...
     pmlkit.exceptions.MethodError: MLkNN has no parameter 'neighbors'. Did you mean 'n_neighbors'? It has ...
     """
-    allowed = list(method().get_params())
+    try:
+        allowed = list(method().get_params())
+    except TypeError as error:
+        raise MethodError(f"{method.__name__} cannot be made without arguments: {error}.", method.__name__) from error
     for key in params:
         if key not in allowed:
             raise MethodError(

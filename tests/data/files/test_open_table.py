@@ -175,6 +175,20 @@ def test_decimal_commas_are_numbers_unless_the_comma_separates(tmp_path):
     assert pmlkit.open_table(path, labels="tags").feature_columns.numbers == ("price",)
 
 
+def test_columns_of_numbers_are_found_by_place_not_by_name(tmp_path):
+    # By name, scikit-learn compares each with all the others: a million columns would take hours.
+    names = [f"c{k}" for k in range(300)]
+    rows = [[f"{k * row % 7}.5" for k in range(300)] for row in range(4)]
+    lines = [",".join(["text", *names, "tags"]), *(",".join(["two or three words", *row, "a"]) for row in rows)]
+    table = pmlkit.open_table(save(tmp_path / "t.csv", "\n".join(lines)), labels="tags", text="text", numbers=names)
+    chosen = {kind: places for kind, _, places in table.table_reader.vectorizer.transformers_}
+    assert chosen["numbers"] == slice(1, 301)
+    values = np.array(rows, dtype=float)
+    spread = np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
+    np.testing.assert_allclose(table.X[:, -300:], (values - values.mean(axis=0)) / spread, atol=1e-6)
+    assert table.features[-1] == "c0, c1, c2, c3, c4, c5, c6, c7 and 292 more: numbers, scaled"
+
+
 def test_commas_that_may_separate_thousands_are_not_taken_for_decimal_ones(tmp_path):
     path = save(tmp_path / "t.csv", 'price,kind,tags\n"1,500",p,a\n"2,250",p,a;b\n3,q,b\n')
     assert pmlkit.open_table(path, labels="tags").feature_columns.numbers == ()

@@ -87,7 +87,8 @@ class SecurityMiddleware:
     def __init__(self, app: ASGIApp, hosts: Iterable[str], rate: float = 500.0, burst: float = 1000.0) -> None:
         self.app = app
         self.hosts = frozenset(hosts)
-        self._bucket = _TokenBucket(rate, burst)
+        # Requests that other sites cause have their own, so that they cannot use up that of the page.
+        self._bucket, self._others_bucket = _TokenBucket(rate, burst), _TokenBucket(rate, burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -113,12 +114,12 @@ class SecurityMiddleware:
         host = headers.get("host", "")
         if host not in self.hosts:
             return 421, "This server does not answer to that host name."
-        if not self._bucket.take():
+        site = headers.get("sec-fetch-site")
+        if not (self._bucket if site in (None, "same-origin", "none") else self._others_bucket).take():
             return 429, "Too many requests: wait a moment."
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > _MAX_BODY:
             return 413, f"A request may have at most {_MAX_BODY:,} bytes."
-        site = headers.get("sec-fetch-site")
         if scope["method"] not in ("GET", "HEAD"):
             origin = headers.get("origin")
             is_own = origin in (f"http://{host}", f"https://{host}")

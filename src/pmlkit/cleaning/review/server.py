@@ -119,6 +119,7 @@ class ReviewServer:
     def close(self) -> None:
         """End serving and close the store of the answers, which can still be read from `answers`."""
         self.stop()
+        self._socket.close()  # of a server that never ran
         self.review.close()
 
     def wait(self) -> "Answers":
@@ -222,7 +223,8 @@ def _application(review: Review, gate: Gate, hosts: set[str], new_address: Calla
             return PlainTextResponse("Not signed in.\n", status_code=401)
         try:
             who = str(json.loads(await request.body()).get("who", "")).strip()[:60]
-        except (ValueError, AttributeError):
+            who.encode()
+        except (ValueError, AttributeError, RecursionError):
             who = ""
         if not who:
             return PlainTextResponse("A name must have at least one letter.\n", status_code=400)

@@ -42,6 +42,7 @@ CREATE TABLE event (
 );
 CREATE TABLE visitor (secret TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
 """
+_STATEMENTS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"  # indexes that SQLite makes by itself have none
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("at", "who", "action", "kind"), (str,)),
     **dict.fromkeys(("label", "answer", "client"), (str, NoneType)),
@@ -50,6 +51,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "shown": (dict, NoneType),
 }
 """What the columns of an entry hold; SQLite itself would let a damaged file hold anything."""
+
+
+def _known_statements() -> set[str]:
+    own = {statement.strip() for statement in _SCHEMA.split(";")[:-1]}
+    return own | {"CREATE TABLE sqlite_sequence(name,seq)"}  # which SQLite makes for AUTOINCREMENT
 
 
 @dataclass(frozen=True)
@@ -329,6 +335,9 @@ class AnswerStore:
                 f"{str(self.path)!r} was written by a newer version of pmlkit (format {version}, this one knows "
                 f"{_VERSION}): update pmlkit."
             )
+        if not is_empty and {sql for (sql,) in connection.execute(_STATEMENTS)} != _known_statements():
+            # A view or a trigger of a stranger would answer in place of what was stored, or never end.
+            raise DataError(f"{str(self.path)!r} is damaged: it holds other tables than pmlkit makes.")
         self._keep_a_log(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")

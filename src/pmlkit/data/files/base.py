@@ -226,12 +226,13 @@ def open_file(
         _check_readable(path)
     try:
         raw = io.BytesIO(sys.stdin.buffer.read()) if is_stdin else path.open("rb")
-        limit = allowed_bytes(raw.seek(0, io.SEEK_END), max_bytes)
-        raw.seek(0)
-        with raw, _unpacked(raw, limit, is_stdin) as stream:
-            chosen = format or _recognise(stream, path, is_stdin, notes)
-            stream.seek(0)
-            yield Source(path, stem(path), stream, chosen, limit)
+        with raw:
+            limit = allowed_bytes(raw.seek(0, io.SEEK_END), max_bytes)
+            raw.seek(0)
+            with _unpacked(raw, limit, is_stdin) as stream:
+                chosen = format or _recognise(stream, path, is_stdin, notes)
+                stream.seek(0)
+                yield Source(path, stem(path), stream, chosen, limit)
     except DataError as error:
         raise (error if error.path else error.replace(path=path.name)) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
