@@ -4,8 +4,9 @@ Labels come as an indicator in any container, or as a list of label names per ro
 indicator and remembers their format; `in_format` turns predicted label sets back into that format.
 """
 
+import contextlib
 import mmap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -126,6 +127,24 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
+
+
+@contextlib.contextmanager
+def numbers_wanted(name: str) -> Iterator[None]:
+    """Say what to do where scikit-learn's validation meets text; `name`: what takes only numbers."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error).partition("could not convert string to float: ")[2]
+        if not text:
+            raise
+        shown = text.removeprefix("np.str_(").removesuffix(")")
+        shown = shown if len(shown) <= 60 else f"{shown[:60]}...{shown[0]}"
+        before = f"make_pipeline(TfidfVectorizer(), {name}())" if name != "clean" else "TfidfVectorizer().fit_transform"
+        raise ValueError(
+            f"X must hold numbers, but it holds the text {shown}. Turn texts into numbers first, as {before} does, or "
+            "read a file of texts with pmlkit.open_table."
+        ) from error
 
 
 def moderate(X: Features) -> Features:

@@ -436,3 +436,19 @@ def test_progress_without_a_fit_is_that_of_the_comparisons():
     probabilities = np.clip(0.7 * strips.truth.toarray() + 0.1, 0, 1)
     clean(Y=strips.Y, pred_probs=probabilities, on_progress=lambda *step: told.append(step))
     assert told == [(1, None), (2, None)]
+
+
+def test_a_path_is_not_taken_for_features(tmp_path):
+    for path in ("posts.csv", tmp_path / "posts.csv"):
+        with pytest.raises(ValueError, match=r"got the path .*posts\.csv.*pmlkit\.open_table"):
+            clean(path)
+
+
+def test_texts_are_refused_with_what_makes_numbers_of_them():
+    with pytest.raises(ValueError, match=r"holds the text 'a red sky'.* TfidfVectorizer\(\)\.fit_transform"):
+        clean(["a red sky", "a blue sky"], [["red", "sky"], ["sky"]])
+
+
+def test_one_row_cannot_be_judged():
+    with pytest.raises(ValueError, match="n_samples=1, but labels are judged by comparing rows"):
+        clean([[1.0, 2.0]], [["red", "sky"]])

@@ -16,8 +16,8 @@ def strips():
     return load_digit_strips(300, random_state=0)
 
 
-def cleaned_with(strips, **options):
-    return clean(strips.X, strips.Y, method="CandidateLogistic", **options)
+def cleaned_with(strips, Y=None, **options):
+    return clean(strips.X, strips.Y if Y is None else Y, method="CandidateLogistic", **options)
 
 
 def test_numbers_on_the_page_are_those_of_the_result(strips):
@@ -115,3 +115,19 @@ def test_an_audit_is_told_in_the_report(tmp_path):
     assert f"{100 * audit.noise_rate_:.0f}\u00a0%" in told
     assert ("Nothing is certified." in told) == (audit.certificate is None)
     assert summarise(result, title="", audit=audit)["curve"][0]["rate"] == audit.expected_precision(0.01)
+
+
+def test_the_page_does_not_contradict_what_empty_rows_were_taken_for(strips):
+    Y = strips.Y.toarray()
+    Y[:30] = 0
+    for meaning in ("negative", "unlabelled"):
+        page = render_report(summarise(clean(strips.X, Y, empty_rows=meaning), title="Strips"))
+        assert "30 rows carry no label at all" in page
+        assert f"rows without labels taken for {meaning}" in page
+        assert "count as unlabelled" not in page
+
+
+def test_many_labels_that_cannot_be_judged_have_their_reason_beside_them(strips):
+    Y = np.hstack([strips.Y.toarray(), np.eye(len(strips.X))[:, :2]])
+    page = render_report(summarise(cleaned_with(strips, Y=Y), title="Strips"))
+    assert "2 labels (on too few rows, or on all):" in page

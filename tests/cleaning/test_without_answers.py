@@ -446,3 +446,11 @@ def test_the_estimate_is_stable_between_samples_of_one_table():
     rows = np.random.default_rng(0).permutation(3000).reshape(3, 1000)
     found = [clean(data.X[part], data.Y[part]).noise_rate_.overall for part in rows]
     assert max(found) - min(found) < 0.06
+
+
+def test_rows_whose_labels_are_all_rare_are_not_called_rows_without_labels():
+    data = make_pml(300, 10, 4, cardinality=2.0, noise=0.5, random_state=7)
+    Y = np.hstack([data.Y.toarray(), np.zeros((300, 1))])
+    Y[:3] = [0, 0, 0, 0, 1]
+    assert "; rows without judged labels taken for unlabelled: " in clean(data.X, Y).method
+    assert "without judged labels" not in clean(data.X[3:], Y[3:, :4]).method

@@ -79,6 +79,7 @@ def test_a_person_answers_undoes_interrupts_and_goes_on(posts, tmp_path):
     terminal = Terminal(*words, cwd=tmp_path)
     first = terminal.until("q stop and save")
     assert "question 1" in first
+    assert " right for " in first  # as the keys and the review page have it
     assert "% right" in first
     assert "against" in first
     for number, key in ((2, "x"), (3, "a"), (4, " ")):

@@ -216,3 +216,13 @@ def test_noise_misused(run, small_npz, tmp_path, words, said):
     result = run("noise", small_npz, tmp_path / "n.npz", *words)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_info_names_columns_that_are_not_used(run, tmp_path):
+    path = tmp_path / "posts.csv"
+    lines = [f"{i},cat{i % 2} and some more words,{1000 + i},{'a' if i % 2 else 'a;b'}" for i in range(60)]
+    path.write_text("\n".join(["key,body,bytes,tags", *lines]) + "\n")
+    shown = " ".join(run("info", path, "--labels", "tags").stdout.split())
+    assert "not used 'bytes' (looks like an identifier)" in shown
+    told = json.loads(run("info", path, "--labels", "tags", "--json").stdout)
+    assert told["columns_left_out"] == {"bytes": "looks like an identifier"}

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import zipfile
 from types import ModuleType
 
 import numpy as np
@@ -90,7 +91,28 @@ def test_words_that_cannot_be_meant(run, posts_csv, words, sentence, code):
 
 
 def test_a_table_is_not_written_under_the_ending_of_a_data_set(run, posts_csv, tmp_path):
-    assert "must end in .csv" in fails(run("clean", posts_csv, *COLUMNS, "-o", tmp_path / "out.npz"), 2)
+    for name in ("out.npz", "out.xlsx", "out.ods"):
+        assert "must end in .csv" in fails(run("clean", posts_csv, *COLUMNS, "-o", tmp_path / name), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "sentence"),
+    [
+        ("posts.xlsx", "[Content_Types].xml", "workbook of a spreadsheet program: save the sheet as CSV"),
+        ("posts.ods", "mimetype", "workbook of a spreadsheet program: save the sheet as CSV"),
+        ("posts.zip", "posts.csv", "zip archive: unpack it"),
+        ("posts.csv", "posts.csv", "zip archive: unpack it"),
+    ],
+)
+def test_archives_of_other_programs_are_called_by_their_names(run, tmp_path, name, first, sentence):
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr(first, "some text")
+    assert sentence in fails(run("info", tmp_path / name, "--labels", "tags"))
+
+
+def test_an_old_workbook_is_called_by_its_name(run, tmp_path):
+    (tmp_path / "posts.xls").write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))
+    assert "save the sheet as CSV" in fails(run("info", tmp_path / "posts.xls", "--labels", "tags"))
 
 
 def test_files_that_are_no_tables_by_their_names(run, posts_csv, tmp_path):

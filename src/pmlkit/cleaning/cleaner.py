@@ -1,5 +1,6 @@
 """Public entry points: the function `clean` and the estimator `LabelCleaner`."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
@@ -21,6 +22,7 @@ from pmlkit._arrays import (
     as_media,
     in_format,
     is_table,
+    numbers_wanted,
     read_labels,
     row_hash,
 )
@@ -203,6 +205,8 @@ def _read(X: Any, Y: Any, pred_probs: Any, label_names: Any, row_names: Any, med
     if table is not None:
         row_names = getattr(table, "row_names", getattr(table, "ids", None)) if row_names is None else row_names
         media = table.media if media is None else media
+    if Y is None and isinstance(X, str | os.PathLike):
+        raise ValueError(f"X must be features or a table, got the path {str(X)!r}: open it by pmlkit.open_table.")
     if Y is None:
         raise ValueError("Y must be given: the candidates to judge.")
     if X is None and pred_probs is None and blocks is None:
@@ -272,7 +276,7 @@ def _result(given: _Given, judged: IntArray, candidates: CSR, evidence: Evidence
         row_names=given.row_names,
         media=given.media,
         rare_labels=np.setdiff1d(np.flatnonzero(count), judged),
-        method=evidence.method,
+        method=evidence.method + _said_of_empty_rows(evidence.empty_rows, Y, candidates),
         given=given.label_format,
         overall_rate=verdict.noise_rate,
         random_mistakes_=verdict.random_mistakes,
@@ -280,6 +284,14 @@ def _result(given: _Given, judged: IntArray, candidates: CSR, evidence: Evidence
         predicted_labels=predicted,
         calibrated=evidence.confidence is not None,
     )
+
+
+def _said_of_empty_rows(taken_for: str, Y: CSR, candidates: CSR) -> str:
+    """Say what rows without labels were taken for; a row may have labels, but none that is judged."""
+    if not taken_for:
+        return ""
+    has_others = (np.diff(candidates.indptr) == 0) & (np.diff(Y.indptr) > 0)
+    return f"; rows without {'judged ' if has_others.any() else ''}labels taken for {taken_for}"
 
 
 class _Steps:
@@ -317,10 +329,12 @@ def _used_columns(table: Any) -> str:
 def _validated(X: Any, Y: Any) -> tuple[Any, Any]:
     """Return features, or None, and candidates as scikit-learn's validation makes them."""
     table = np.zeros((Y.shape[0], 1)) if X is None else X
-    table, y = validate_data(
-        _Validator(), table, Y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
-        ensure_min_samples=2,
-    )  # fmt: skip
+    with numbers_wanted("clean"):
+        table, y = validate_data(
+            _Validator(), table, Y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
+        )
+    if y.shape[0] == 1:
+        raise ValueError("X has n_samples=1, but labels are judged by comparing rows: give at least two.")
     if X is None:
         return None, y
     return as_csr(table) if sparse.issparse(table) else table, y

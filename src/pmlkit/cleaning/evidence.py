@@ -48,6 +48,7 @@ class Evidence:
     # `pmlkit.cleaning.calibration` was fitted with; None for any other, to which that map does not quite apply.
     confidence: FloatArray | None = None
     saw_labels: bool = False  # whether it is so good that its model must have seen the labels
+    empty_rows: str = ""  # what rows without candidates were taken for, and why; "" where nothing is known of that
 
 
 def cross_fit(
@@ -97,10 +98,8 @@ def evidence_of(fitted: Any, scores: FloatArray, confidence: FloatArray, Y: CSR)
     name = type(fitted).__name__
     scores[np.diff(Y.indptr) == 0] = np.asarray(Y.mean(axis=0), dtype=np.float32).ravel()
     if getattr(fitted, "_cleaning_is_calibrated", False):
-        empty = (
-            fitted.empty_rows_ and f"; rows without labels taken for {fitted.empty_rows_}: {fitted.empty_rows_reason_}"
-        )
-        return Evidence(scores, f"{name}, each row left out in turn{empty or ''}", confidence)
+        empty = f"{fitted.empty_rows_}: {fitted.empty_rows_reason_}" if fitted.empty_rows_ else ""
+        return Evidence(scores, f"{name}, each row left out in turn", confidence, empty_rows=empty)
     return Evidence(_as_probabilities(scores, Y), f"{name}, cross-fitted")
 
 

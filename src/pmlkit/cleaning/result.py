@@ -261,8 +261,8 @@ class CleaningResult:
         """The estimated share of false candidates, overall and per label, with 90 % intervals."""
         reason = np.full(len(self._n_given), "", dtype=object)
         reason[~self.predicted_labels] = "the features do not predict it"
-        reason[self._n_given < ENOUGH_ROWS] = f"it is on fewer than {ENOUGH_ROWS} rows"
-        reason[self.rare_labels] = "it is on too few rows, or on all"
+        reason[self._n_given < ENOUGH_ROWS] = f"on fewer than {ENOUGH_ROWS} rows"
+        reason[self.rare_labels] = "on too few rows, or on all"
         doubt, low, high = (np.where(self.judged, d, 0.0) for d in (self.doubt, self._doubt_low, self._doubt_high))
         return NoiseRates(self.overall_rate, rates_per_label(self.Y, doubt, low, high, reason, self.label_names))
 

@@ -220,8 +220,8 @@ def _print(
         f"{counted(found['rows_changed'], 'row')}",
         "advice": advice,
     }  # fmt: skip
-    if left_out:
-        shown["not used"] = listing(left_out, 6)
+    if columns is not None and left_out:
+        shown["not used"] = columns.unused()
     suspects = plain_table("row", "label", "confidence", "why", right=(2,))
     top = result.top_suspects(_N_SHOWN)
     reasons = result.reasons(result.order[:_N_SHOWN])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pmlkit.data import PMLDataset
+    from pmlkit.data.files.features import FeatureColumns
 
 _N_LABELS_SHOWN = 12
 _WRITTEN = ("arff", "csv", "libsvm", "npz", "parquet", "tsv")
@@ -34,7 +35,7 @@ def info(source: Source, common: Common) -> None:
     if str(source.file) != "-" and is_model_file(source.file):
         _describe_model(source.file, as_json=common.json)
         return
-    data, features = _read(source)
+    data, features, chosen = _read(source)
     counts = np.bincount(data.Y.indices, minlength=data.n_labels)
     false = None if data.truth is None else counts - np.bincount(data.truth.indices, minlength=data.n_labels)
     described = data.describe()
@@ -44,6 +45,7 @@ def info(source: Source, common: Common) -> None:
         "provenance": data.provenance,
         **described,
         "columns": features,
+        "columns_left_out": dict(chosen.left_out or {}),
         "label_counts": dict(zip(data.label_names, counts.tolist(), strict=True)),
         "false_candidates_by_label": None
         if false is None
@@ -53,6 +55,8 @@ def info(source: Source, common: Common) -> None:
     shown = {"name": data.name, "from": data.provenance} | {names[key]: value for key, value in described.items()}
     if features:
         shown["columns"] = "; ".join(features)
+    if unused := chosen.unused():
+        shown["not used"] = unused
     header = ("label", "rows") if false is None else ("label", "rows", "of them false")
     columns_shown = [counts.tolist()] + ([] if false is None else [false.tolist()])
     labels = _label_table(data.label_names, header, columns_shown)
@@ -121,7 +125,7 @@ def convert(
 ) -> None:
     """Write a data set in another format; the texts and categories of a table become numbers."""
     check_output(out, *source.files, force=force)
-    data, _ = _read(source)
+    data, _, _ = _read(source)
     options = {} if out_labels is None else {"labels": out_labels}
     _write(data, out, out_format, options)
     emit_facts({"written": out, **_size(data, out)}, as_json=common.json)
@@ -165,7 +169,7 @@ def noise(
     if ratio is None and avg_candidates is None and extra_labels is None:
         ratio = 1.0
     check_output(out, *source.files, force=force)
-    data, _ = _read(source)
+    data, _, _ = _read(source)
     if data.truth is None:
         say("note", f"the truth of {source.file.name} is unknown: its labels are taken for the truth.")
     amounts = {"avg_candidates": avg_candidates, "extra_labels": extra_labels}
@@ -187,15 +191,16 @@ def noise(
     emit(facts | {"false_candidates_by_label": by_label}, fact_table(shown), as_json=common.json)
 
 
-def _read(source: Source) -> tuple["PMLDataset", list[str]]:
-    """Read a file as a data set, and say what became of the columns of a table of texts."""
+def _read(source: Source) -> tuple["PMLDataset", list[str], "FeatureColumns"]:
+    """Read a file as a data set; return what the columns of a table became, and how they were chosen, too."""
     from pmlkit.data import Table
+    from pmlkit.data.files.features import FeatureColumns
 
     found = load(source)
     if not isinstance(found, Table):
-        return found, []
+        return found, [], FeatureColumns()
     with Watch("turning columns into numbers"):
-        return found.to_dataset(), found.features
+        return found.to_dataset(), found.features, found.feature_columns
 
 
 def _write(data: "PMLDataset", out: Path, out_format: str | None, options: dict[str, Any]) -> None:

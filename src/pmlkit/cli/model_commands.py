@@ -67,9 +67,8 @@ def fit(
         table.check_labels()
         with Watch("turning columns into numbers"):
             table.X  # noqa: B018  a step of its own in the progress display
-    left_out = None if isinstance(table, PMLDataset) else table.feature_columns.left_out
-    if left_out:
-        say("note", f"columns that are not used: {listing(left_out)}.")
+    if not isinstance(table, PMLDataset) and (unused := table.feature_columns.unused()):
+        say("note", f"columns that are not used: {unused}.")
     started = time.perf_counter()
     rows: RowBlocks | Table | PMLDataset = table
     with running(where) as place:

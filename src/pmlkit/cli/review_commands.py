@@ -302,7 +302,7 @@ def _card(audit: "Audit", question: "Question", names: Any) -> RenderableType:
     lines: list[RenderableType] = [
         Rule(Text(f"question {audit.n_answers + 1}: {_WHY[question.kind]}", style="dim"), style="dim", align="left"),
         Text.assemble(
-            "Is ", (printable(question.label), "bold yellow"), " wrong for ", (printable(question.name), "bold"), "?"
+            "Is ", (printable(question.label), "bold yellow"), " right for ", (printable(question.name), "bold"), "?"
         ),
         Padding(_content(result, row, names), (1, 2)),
     ]

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pmlkit._arrays import LabelFormat, as_csr, in_format, is_table, moderate, ranked_names
+from pmlkit._arrays import LabelFormat, as_csr, in_format, is_table, moderate, numbers_wanted, ranked_names
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import fitting
@@ -298,7 +298,8 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _checked_rows(self, X: Any) -> Features:
         if is_table(X):
             X = X.features_for(self) if hasattr(X, "features_for") else X.X
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        with numbers_wanted(type(self).__name__):
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return moderate(as_csr(X) if sparse.issparse(X) else X)
 
     def _blocks_to_score(self, X: Features) -> list[slice]:

@@ -102,6 +102,8 @@ class CandidateClassifier(BasePML):
 
     def _fit(self, X: Features, Y: CSR, progress: Progress) -> Learned:
         base = LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
+        if not (hasattr(base, "predict_proba") or hasattr(base, "decision_function")):
+            raise ValueError(f"estimator must be a classifier with predict_proba or decision_function, got {base!r}.")
         is_candidate = np.asarray(Y.toarray() > 0)
         fold = content_folds(X, self.n_folds)
         held_out = np.tile(is_candidate.mean(axis=0), (len(is_candidate), 1))

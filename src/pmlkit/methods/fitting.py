@@ -20,6 +20,7 @@ from pmlkit._arrays import (
     label_format,
     moderate,
     names_per_row,
+    numbers_wanted,
     read_labels,
     refuse_texts,
 )
@@ -95,9 +96,10 @@ def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, verified: Any) -> 
     if table is not None:
         X, y = getattr(table, "frame", table.X), table.Y
     y, form, names = describe(y)
-    X, y = validate_data(
-        model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
-    )
+    with numbers_wanted(type(model).__name__):
+        X, y = validate_data(
+            model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=1
+        )
     X = moderate(as_csr(X) if sparse.issparse(X) else X)
     Y, classes = candidates(y, form)
     progress = Progress(model, model._n_tasks(Y), X, y)

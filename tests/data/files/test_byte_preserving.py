@@ -299,3 +299,27 @@ def test_numbers_are_the_same_whether_or_not_their_columns_were_parsed_before(mo
     np.testing.assert_array_equal(file.numbers(["b", "a", "c"]), numbers)
     assert numbers[3].tolist()[:2] == [0.0, 3.5]
     assert np.isnan(numbers[:, 2]).all()
+
+
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;", '"sep=;"'])
+def test_a_first_line_that_tells_spreadsheets_the_delimiter_is_no_header(first):
+    raw = f"{first}\r\nx,y;tags\r\n1,5;a\r\n2,5;b\r\n".encode()
+    table = DelimitedFile(io.BytesIO(raw))
+    assert table.cells(["x,y", "tags"]) == {"x,y": ["1,5", "2,5"], "tags": ["a", "b"]}
+    assert written(table, {}) == raw
+    assert written(table, {"tags": {1: "c"}}) == raw.replace(b";b", b";c")
+
+
+def test_a_broken_row_after_such_a_line_is_counted_from_the_top():
+    table = DelimitedFile(io.BytesIO(b"sep=;\nx;tags\n1;a\n2;b;c\n"))
+    with refused(line=4, row=1):
+        table.cells(["x"])
+
+
+def test_columns_that_are_not_used_are_listed_with_the_reason():
+    rows = [f"{i},{i / 7},word{i} and some more words,name{i},title{i},x" for i in range(60)]
+    table = DelimitedFile(io.BytesIO("\n".join(["id,size,body,who,title,tags", *rows]).encode()))
+    chosen = choose_columns(table, other=["tags"])
+    assert chosen.unused() == "'id' (looks like an identifier), 'who', 'title' (looks like an identifier or a name)"
+    assert choose_columns(table, text=["body"], other=["tags"]).unused() == "'id', 'size', 'who', 'title'"
+    assert choose_columns(table, text=["body"], other=table.columns[:2] + table.columns[3:]).unused() == ""

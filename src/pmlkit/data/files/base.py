@@ -96,6 +96,8 @@ TABLE_FORMATS = tuple(name for name, known in FORMATS.items() if known.table)
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2"}
 _SIGNATURES = {b"PK\x03\x04": "npz", b"PAR1": "parquet", b"MATLAB": "mat", b"\x89HDF": "mat"}
+_OLD_WORKBOOK = bytes.fromhex("d0cf11e0a1b11ae1")  # .xls
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 _ARFF_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|%[^\n]*\n)*@(?:relation|attribute)\b", re.IGNORECASE)
 _JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*[\"}]")
 _HEAD = 2**16
@@ -306,6 +308,7 @@ def _recognise(stream: BinaryIO, path: Path, is_stdin: bool, notes: bool) -> str
     head = stream.read(_HEAD)
     if not head:
         raise DataError("the file is empty.")
+    _refuse_archive(head, path)
     by_name = None if is_stdin else format_by_name(path)
     by_content = next((name for start, name in _SIGNATURES.items() if head.startswith(start)), None)
     if by_content is None and _ARFF_START.match(head):
@@ -324,6 +327,17 @@ def _recognise(stream: BinaryIO, path: Path, is_stdin: bool, notes: bool) -> str
             raise DataError("this is an XML or HTML file. For a MULAN data set, give the .arff file beside it.")
         raise DataError("the format is not recognised.", option="format", remedy=f" one of {', '.join(FORMATS)}")
     return chosen
+
+
+def _refuse_archive(head: bytes, path: Path) -> None:
+    """Refuse workbooks and other archives: an npz file is an archive, too, but of arrays alone."""
+    # The name of an archive's first member: the length in bytes 26 and 27, the name itself from byte 30.
+    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    is_archive = head.startswith(b"PK\x03\x04") and not first.endswith(b".npy")
+    if head.startswith(_OLD_WORKBOOK) or (is_archive and path.suffix.lower() in WORKBOOKS):
+        raise DataError("this is a workbook of a spreadsheet program: save the sheet as CSV, and give that file.")
+    if is_archive and path.suffix.lower() != ".npz":
+        raise DataError("this is a zip archive: unpack it, and give the file in it.")
 
 
 def _looks_like_libsvm(head: bytes) -> bool:

@@ -29,6 +29,7 @@ _BOMS = {
 # Codecs that would put a mark before every block that is written.
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 _GUESSES = ("cp1252", "latin-1")
+_DELIMITER_HINT = re.compile(r'"?sep=([,;\t|])"?[\r\n]*', re.IGNORECASE)  # a first line for spreadsheet programs
 _BLOCK_ROWS, _BLOCK_CELLS = 20_000, 2**20
 _UP_TO_CLOSING = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 
@@ -59,6 +60,9 @@ class DelimitedFile(TableFile):
         if long is not None:
             raise _too_long(long)
         header = _header_lines(lines)
+        if hint := _DELIMITER_HINT.fullmatch(lines[header[0]]):
+            delimiter = delimiter or hint[1]
+            header = _header_lines(lines, header[1])
         self._set_delimiter(delimiter or _guess_delimiter("".join(lines[slice(*header)])))
         self._records = [*lines[: header[0]], "".join(lines[slice(*header)])]
         rest = lines[header[1] :]
@@ -228,9 +232,9 @@ def _text_encoding(name: str) -> str:
     return _WITHOUT_MARK.get(known, known)
 
 
-def _header_lines(lines: Sequence[str]) -> tuple[int, int]:
-    """Return where the first record that is not blank begins and ends; its delimiter is not known yet."""
-    first = next((k for k, line in enumerate(lines) if line.strip("\r\n")), None)
+def _header_lines(lines: Sequence[str], start: int = 0) -> tuple[int, int]:
+    """Return where the first record from `start` that is not blank begins and ends; its delimiter is not known yet."""
+    first = next((k for k in range(start, len(lines)) if lines[k].strip("\r\n")), None)
     if first is None:
         raise DataError("the file is empty.")
     size = n_quotes = 0

@@ -33,6 +33,7 @@ _NO_FEATURE = {
     "name": "looks like an identifier or a name",
 }
 """Why columns of these kinds are left out."""
+_NOT_NAMED = "was not named"
 _MOSTLY_DISTINCT = 0.9  # share of different values from which a column called id names the rows
 _IDENTIFIER_NAME = re.compile(r"(?i)(?:^|.*[_\s-])(?:id|key|uuid|guid|identifier)$")
 
@@ -86,6 +87,17 @@ class FeatureColumns:
         """All of them."""
         return (*self.text, *self.categories, *self.numbers)
 
+    def unused(self, limit: int = 6) -> str:
+        """Return the columns that were left out as a list in words, with the reason where the user gave none."""
+        left_out = self.left_out or {}
+        reasons = dict.fromkeys(reason for reason in left_out.values() if reason != _NOT_NAMED)
+        lists = [listing((name for name, why in left_out.items() if why == _NOT_NAMED), limit)]
+        lists += [
+            f"{listing((name for name, why in left_out.items() if why == reason), limit)} ({reason})"
+            for reason in reasons
+        ]
+        return ", ".join(filter(None, lists))
+
 
 def choose_columns(
     file: TableFile,
@@ -109,7 +121,7 @@ def choose_columns(
                 )
     if text or categories or numbers:
         named = {*text, *categories, *numbers, *other}
-        left_out = {name: "was not named" for name in file.columns if name not in named}
+        left_out = {name: _NOT_NAMED for name in file.columns if name not in named}
         return FeatureColumns(tuple(text), tuple(categories), tuple(numbers), left_out)
     kinds: dict[str, list[str]] = {"text": [], "category": [], "number": []}
     reasons: dict[str, str] = {}

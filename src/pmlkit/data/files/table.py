@@ -22,6 +22,7 @@ from pmlkit.data.files.base import (
     LABEL_PREFIX,
     TABLE_FORMATS,
     TRUTH_PREFIX,
+    WORKBOOKS,
     Missing,
     Names,
     TableFile,
@@ -548,6 +549,6 @@ class Table:
     def check_same_format(self, target: Path) -> None:
         """Refuse an ending that promises another format."""
         other = format_by_name(target)
-        if other not in (None, self.format):
+        if other not in (None, self.format) or target.suffix.lower() in WORKBOOKS:
             endings = " or ".join(FORMATS[self.format].suffixes)
             raise DataError(f"the table is written as it was read: {str(target)!r} must end in {endings}, too.")
