@@ -87,7 +87,7 @@ def clean(
         Out-of-sample probabilities of a model of your own, of shape (n_samples, n_labels), as of cross-validation: they
         are the evidence then, and no model is fitted. A file may be ``.npy``, ``.npz`` or Parquet.
     method : "auto", name of a method, or estimator, default="auto"
-        Who judges. ``"auto"`` is the best there is for cleaning. An estimator needs ``decision_function`` or
+        Who judges. ``"auto"`` is `ClearPML`. An estimator needs ``decision_function`` or
         ``predict_proba``; unless it cross-fits inside, it is fitted once per fold.
     every_row_has_a_label : bool or "auto", default="auto"
         Whether at least one candidate of each row is true. "auto" takes it to be so unless some rows have no
