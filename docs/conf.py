@@ -1,10 +1,12 @@
 """How Sphinx builds the site: ``sphinx-build -W --keep-going -b html docs build/site``."""
 
+import html
 import logging
 import re
 import sys
 import warnings
 from pathlib import Path
+from types import BuiltinFunctionType, GetSetDescriptorType, MethodDescriptorType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -93,7 +95,9 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def _skip_inherited(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn's base classes bring: its own documentation describes them."""
+    """Leave out what base classes of scikit-learn and of Python bring: their own documentation describes them."""
+    if isinstance(member, MethodDescriptorType | GetSetDescriptorType | BuiltinFunctionType):
+        return True
     module = getattr(member, "__module__", None)
     return True if callable(member) and module and not module.startswith("pmlkit") else None
 
@@ -115,6 +119,7 @@ def _formula(translator: Any, node: Any) -> None:
             element.set("style", f"text-align: {align}; padding: 0.2em 0")
         if element.tag == f"{_MATHML}mo" and element.text in _WITHOUT_SPACE:
             element.attrib.update(lspace="0", rspace="0")
+            element.attrib.setdefault("stretchy", "false")  # else only one bar of a norm with an exponent grows
         if block and element.tag == f"{_MATHML}msub" and element[0].text == "min":
             element.tag = f"{_MATHML}munder"
     markup = ElementTree.tostring(tree, encoding="unicode")
@@ -157,6 +162,8 @@ def _break_code(app: Any, page: str, template: str, context: dict[str, Any], doc
         r'(?<=<span class="pre">)[^<]+', lambda name: name[0].replace("_", "_<wbr>"), context.get("toc", "")
     )
     body = re.sub(r'<span class="pre">(?=--?[a-z])', '<span class="pre keep">', body)
+    body = re.sub(r'<img [^>]*"sphx-glr-single-img"/>', r'<div class="wide-figure">\g<0></div>', body)
+    body = re.sub(r'(?<=alt=")plot \d\d [^"]*', lambda name: html.escape(context.get("title", name[0])), body)
     parts = re.split(r"(<pre>.*?</pre>)", body, flags=re.DOTALL)
     parts[::2] = [re.sub(r"(?<=\d) (?=%|(?:ms|s|KB|MB|GB)\b)", "\u00a0", part) for part in parts[::2]]
     body = "".join(parts)

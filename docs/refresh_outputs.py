@@ -32,7 +32,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 def run_shell(block: str, folder: str | Path) -> str:
     """Run the pmlkit commands of a block in a folder and return what they print."""
     printed = ""
-    for command in block.strip().splitlines():
+    for command in block.replace("\\\n", " ").strip().splitlines():
         words = shlex.split(command, comments=True)
         if not words or words[0] in _NOT_RUN:
             continue

@@ -143,6 +143,11 @@ def test_every_public_object_is_in_the_reference():
     everywhere = set().union(*listed.values())
     modules = ["pmlkit", *(f"pmlkit.{m}" for m in ("bench", "cleaning", "data", "methods", "metrics", "testing"))]
     modules += ["pmlkit.cleaning.audit", "pmlkit.cleaning.review", "pmlkit.persistence", "pmlkit.exceptions"]
+    for page in PAGES:  # what the pages import is public, too
+        text = page.read_text(encoding="utf-8")
+        for module, names in re.findall(r"^from (pmlkit[\w.]*) import (.+)$", text, re.MULTILINE):
+            unlisted = {name.strip() for name in names.split(",")} - everywhere - {"bench"}
+            assert unlisted == set(), f"{page.name}: {module} {unlisted} not in docs/api.md"
     for module in modules:
         public = set(importlib.import_module(module).__all__) - {"__version__", "METHODS"}
         assert public <= everywhere, f"{module}: {public - everywhere} not in docs/api.md"
@@ -297,6 +302,22 @@ def test_pages_quote_the_mean_ranks_of_the_stored_comparison(monkeypatch):
     for name, rank in ranks.items():
         cells = ["–" if np.isnan(value) else f"{value:.3f}".lstrip("0") for value in means[name]]
         assert shown[name] == f"{rank:.1f} | {' | '.join(cells)} |", name
+
+
+def test_the_readme_adds_up_what_the_page_about_cleaning_reports():
+    """Tuned sets and sets for checking together: labels removed unseen, by noise."""
+    rows = re.findall(
+        r"^\| removed unseen, noise (.*)$", (DOCS / "cleaning.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    little, much = [[int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", row)] for row in rows]
+    _, map_alone, map_alone_right, map_alone_checked, map_alone_checked_right = little
+    _, _, removed, cases, of, _, _, _, _, checked, cases_checked, of_checked, *_ = much
+    quoted = (
+        f"{map_alone + map_alone_checked:,} labels, {map_alone_right + map_alone_checked_right:,} of them right",
+        f"{removed + checked:,} labels in {cases + cases_checked} of {of + of_checked} cases",
+    )
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert all(text in readme for text in quoted), quoted
 
 
 def test_no_page_or_module_holds_a_conflict_of_a_merge():

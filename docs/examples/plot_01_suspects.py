@@ -21,7 +21,8 @@ from pmlkit.data import load_digit_strips
 # Strips of two to four handwritten digits. `Y` holds the candidates: 1 where a label was given, rightly or not. The
 # truth is known for these pictures; only the last step of this example uses it.
 strips = load_digit_strips(1000, random_state=0)
-print(f"{strips.n_samples} pictures, {strips.Y.nnz} labels, {strips.Y.nnz / strips.n_samples:.1f} per picture")
+n, n_labels = strips.n_samples, strips.Y.nnz
+print(f"{n} pictures, {n_labels} labels, {n_labels / n:.1f} per picture")
 
 # %%
 # The judgement

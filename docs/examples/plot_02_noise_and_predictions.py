@@ -49,11 +49,13 @@ STYLES = {"ClearPML": ("#1b4f8a", "-", "o"), "logistic regression": ("#d95f02", 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 for (name, metric), values in curves.items():
     color, line, marker = STYLES[name]
-    axes[int(metric == "hamming_loss")].plot(RATIOS, values, line, color=color, marker=marker, label=name)
-axes[0].set(xlabel="false candidates per true label", ylabel="average precision (higher is better)")
-axes[1].set(xlabel="false candidates per true label", ylabel="Hamming loss (lower is better)", ylim=(0, None))
+    axis = axes[METRICS.index(metric)]
+    axis.plot(RATIOS, values, line, color=color, marker=marker, label=name)
+axes[0].set(ylabel="average precision (higher is better)")
+axes[1].set(ylabel="Hamming loss (lower is better)", ylim=(0, None))
 axes[0].legend(frameon=False)
 for axis in axes:
+    axis.set(xlabel="false candidates per true label")
     axis.spines[["top", "right"]].set_visible(False)
 
 # %%

@@ -41,7 +41,9 @@ for n_iter in STEPS:
 # sees neither colour.
 ROWS = [3, 8, 14, 27]
 widths = [1.5, *[1] * len(confidence)]
-figure, axes = plt.subplots(len(ROWS), len(widths), figsize=(11, 4.4), layout="constrained", width_ratios=widths)
+figure, axes = plt.subplots(
+    len(ROWS), len(widths), figsize=(11, 4.4), layout="constrained", width_ratios=widths
+)
 for line, row in zip(axes, ROWS, strict=True):
     line[0].imshow(strips.media[row], cmap="gray")
     line[0].set(xticks=[], yticks=[])
@@ -49,7 +51,9 @@ for line, row in zip(axes, ROWS, strict=True):
     colors = np.where(truth[row, labels], "#1b4f8a", "#e8954a")
     for axis, (n_iter, values) in zip(line[1:], confidence.items(), strict=True):
         axis.bar(range(len(labels)), values[row, labels], color=colors)
-        axis.set_xticks(range(len(labels)), [strips.label_names[k] for k in labels], fontsize=8)
+        axis.set_xticks(
+            range(len(labels)), [strips.label_names[k] for k in labels], fontsize=8
+        )
         axis.set(ylim=(0, 1), yticks=[])
         axis.spines[["top", "right", "left"]].set_visible(False)
         if row == ROWS[0]:

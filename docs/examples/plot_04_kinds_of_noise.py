@@ -38,7 +38,9 @@ for kind in KINDS:
     candidates, is_true = Y.toarray() > 0, clean.truth.toarray() > 0
     auc = cleaning_auc(clean.truth, Y, confidence)
     judged[kind] = confidence[candidates & is_true], confidence[candidates & ~is_true], auc
-    print(f"{kind:11s} {(candidates & ~is_true).sum()} of {candidates.sum()} false, AUC {auc:.3f}")
+    print(
+        f"{kind:11s} {(candidates & ~is_true).sum()} of {candidates.sum()} false, AUC {auc:.3f}"
+    )
 
 # %%
 # The picture

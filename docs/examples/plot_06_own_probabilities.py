@@ -66,7 +66,11 @@ for (name, result), (line, color) in zip(results.items(), STYLES, strict=True):
     axes.plot(looked_at, np.cumsum(wrong) / looked_at, line, color=color, label=name)
     auc = cleaning_auc(strips.truth, strips.Y, result.confidence.toarray())
     print(f"{name:22s} AUC {auc:.3f}, first 200: {wrong[:200].mean():.0%} wrong")
-axes.set(xlabel="labels looked at, the most suspicious first", ylabel="share that is wrong", ylim=(0.4, 1.02))
+axes.set(
+    xlabel="labels looked at, the most suspicious first",
+    ylabel="share that is wrong",
+    ylim=(0.4, 1.02),
+)
 axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -21,18 +21,21 @@ import pmlkit
 
 
 def tagged_packages(limit):
-    """Return names, descriptions and tags of packages; nothing where there is no package index."""
+    """Return names, descriptions and tags of packages; nothing where there is no index."""
     if shutil.which("apt-cache") is None:
         return [], [], []
-    text = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, errors="replace").stdout
+    command = ["apt-cache", "dumpavail"]
+    text = subprocess.run(command, capture_output=True, text=True, errors="replace").stdout
+    text = text.replace("\n ", " ")  # Long fields go on in lines that start with a blank.
     found = {}
-    for block in text.replace("\n ", " ").split("\n\n"):  # Long fields go on in lines that start with a blank.
+    for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
         if "Tag" in fields and "Description" in fields:
-            tags = {tag.strip() for tag in fields["Tag"].split(",")}
-            purpose = {tag.removeprefix("use::") for tag in tags if tag.startswith("use::") and "{" not in tag}
+            tags = {tag.strip() for tag in fields["Tag"].split(",") if "{" not in tag}
+            purpose = {tag.removeprefix("use::") for tag in tags if tag.startswith("use::")}
+            name = fields["Package"]
             if purpose:
-                found[fields["Package"]] = (f"{fields['Package']}: {fields['Description']}", purpose)
+                found[name] = f"{name}: {fields['Description']}", purpose
     names = sorted(found)[:: max(1, len(found) // limit)][:limit]
     return names, [found[name][0] for name in names], [found[name][1] for name in names]
 
@@ -43,12 +46,13 @@ def tagged_packages(limit):
 # The facet ``use::`` says what a package is good for: editing, viewing, monitoring ...
 names, texts, tags = tagged_packages(3000)
 if not names:
-    print("This machine has no Debian package index with tags (apt-cache dumpavail): nothing to show.")
+    print("This machine has no Debian package index with tags (apt-cache dumpavail).")
 else:
     binarizer = MultiLabelBinarizer()
     Y = binarizer.fit_transform(tags)
     X = TfidfVectorizer(min_df=3, sublinear_tf=True).fit_transform(texts)
-    result = pmlkit.clean(X, Y, label_names=list(binarizer.classes_), row_names=names, media=texts)
+    kinds = list(binarizer.classes_)
+    result = pmlkit.clean(X, Y, label_names=kinds, row_names=names, media=texts)
     print(f"{len(names)} packages, {Y.sum()} tags of {Y.shape[1]} kinds")
     print(result.advice())
 
@@ -72,7 +76,8 @@ if names:
     place = np.arange(len(rates))
     axes.hlines(place, rates["low"], rates["high"], color="#1b4f8a", alpha=0.4, linewidth=4)
     axes.plot(rates["noise_rate"], place, "o", color="#1b4f8a")
-    axes.set_yticks(place, "use::" + rates["label"] + " (" + rates["candidates"].astype(str) + ")")
-    axes.set(xlabel="share of the tags that is wrong, by estimate, with 90 % interval", xlim=(0, 1))
+    counts = " (" + rates["candidates"].astype(str) + ")"
+    axes.set_yticks(place, "use::" + rates["label"] + counts)
+    axes.set(xlabel="estimated share of wrong tags, with 90 % interval", xlim=(0, 1))
     axes.spines[["top", "right"]].set_visible(False)
     plt.show()

@@ -59,7 +59,9 @@ for name, line in means.iterrows():
     axes.plot(*place, "o", color="#1b4f8a")
     text = f"{name} ({YEARS[name]})"
     axes.annotate(text, place, xytext=(6, 4), textcoords="offset points", fontsize=9)
-axes.set(xscale="log", xlabel="seconds of a fit (log scale)", ylabel="average precision on new rows")
+axes.set(
+    xscale="log", xlabel="seconds of a fit (log scale)", ylabel="average precision on new rows"
+)
 axes.margins(x=0.35)
 axes.spines[["top", "right"]].set_visible(False)
 

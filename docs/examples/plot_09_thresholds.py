@@ -22,7 +22,9 @@ from pmlkit.metrics import hamming_loss, micro_f1
 strips = load_digit_strips(1200, random_state=0)
 train, test = strips.subset(slice(0, 800)), strips.subset(slice(800, None))
 true_size = test.truth.sum() / test.n_samples
-print(f"true labels per row: {true_size:.2f}, candidates: {train.Y.sum() / train.n_samples:.2f}")
+print(
+    f"true labels per row: {true_size:.2f}, candidates: {train.Y.sum() / train.n_samples:.2f}"
+)
 
 # %%
 # Six thresholds
@@ -35,7 +37,11 @@ found = {}
 for threshold in STRATEGIES:
     predicted = ClearPML(threshold=threshold).fit(train.X, train.Y).predict(test.X)
     size = predicted.sum() / test.n_samples
-    found[str(threshold)] = size, hamming_loss(test.truth, predicted), micro_f1(test.truth, predicted)
+    found[str(threshold)] = (
+        size,
+        hamming_loss(test.truth, predicted),
+        micro_f1(test.truth, predicted),
+    )
 print("threshold     labels per row  Hamming loss  micro F1")
 for name, (size, loss, f1) in found.items():
     print(f"{name:12s}  {size:14.2f}  {loss:12.3f}  {f1:8.3f}")

@@ -48,7 +48,8 @@ axes.axhline(chance, color="0.5", linestyle=":", label="random choice")
 axes.set(xlabel="suggestions looked at", ylabel="share of them that is right", ylim=(0, 1.02))
 axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-print(f"of the first 50: {right[:50].mean():.0%}, of all 300: {right.mean():.0%}, at random: {chance:.0%}")
+print(f"right of the first 50: {right[:50].mean():.0%}, of all 300: {right.mean():.0%}")
+print(f"right at random: {chance:.0%}")
 
 # %%
 # What follows
@@ -57,5 +58,5 @@ print(f"of the first 50: {right[:50].mean():.0%}, of all 300: {right.mean():.0%}
 # So labels are never added without a person, who has a view for them on :doc:`the review page </review>`.
 whole = pmlkit.clean(data.X, truth.astype(int)).missing(300)
 here, there = missing["score"][:5].mean(), whole["score"][:5].mean()
-print(f"scores of the first five: {here:.2f} with a fifth missing, {there:.2f} with none missing")
+print(f"first five scores: {here:.2f} with a fifth missing, {there:.2f} with none missing")
 plt.show()

@@ -48,7 +48,11 @@ for size, without, with_them in zip(SIZES, alone, together, strict=True):
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 axes.plot(SIZES, together, "-o", color="#1b4f8a", label="with the unlabelled rows")
 axes.plot(SIZES, alone, "--s", color="#d95f02", label="labelled rows alone")
-axes.set(xscale="log", xlabel="labelled rows of 600 (log scale)", ylabel="average precision on new rows")
+axes.set(
+    xscale="log",
+    xlabel="labelled rows of 600 (log scale)",
+    ylabel="average precision on new rows",
+)
 axes.set_xticks(SIZES, SIZES)
 axes.minorticks_off()
 axes.legend(frameon=False)

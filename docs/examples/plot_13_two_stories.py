@@ -43,9 +43,14 @@ figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), sharey=True, layout="cons
 bins = np.linspace(0, 1, 31)
 axes[0].hist(score, bins=bins, color="0.6")
 axes[0].set_title("what the table shows", fontsize=10)
-for axis, wrong, title in ((axes[1], wrong_a, "explanation A"), (axes[2], wrong_b, "explanation B")):
+for axis, wrong, title in (
+    (axes[1], wrong_a, "explanation A"),
+    (axes[2], wrong_b, "explanation B"),
+):
     parts = [score[~wrong[given]], score[wrong[given]]]
-    axis.hist(parts, bins=bins, stacked=True, color=["#1b4f8a", "#d95f02"], label=["right", "wrong"])
+    axis.hist(
+        parts, bins=bins, stacked=True, color=["#1b4f8a", "#d95f02"], label=["right", "wrong"]
+    )
     axis.set_title(f"{title}: {wrong[given].mean():.0%} wrong", fontsize=10)
 for axis in axes:
     axis.set_xlabel("out-of-fold score of a given label")

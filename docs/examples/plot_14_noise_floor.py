@@ -56,7 +56,7 @@ for axis, (kind, title) in zip(axes, KINDS.items(), strict=True):
     axis.plot(score, concluded, "o-", color=BLUE, label="estimated to be true")
     axis.plot(score, true, "x:", color=GREY, label="true (not seen)")
     axis.axhline(rho, color=ORANGE, lw=0.8)
-    axis.annotate("noise floor", (1, rho), xytext=(0, 4), textcoords="offset points", color=ORANGE, ha="right")
+    axis.text(1, rho + 0.015, "noise floor", color=ORANGE, ha="right")
     axis.set(xlabel="score without the row's own labels", xlim=(0, 1.02), ylim=(0, 1.02))
     axis.set_title(title, fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)

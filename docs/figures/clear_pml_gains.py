@@ -1,6 +1,7 @@
 """Draw what ClearPML gains over logistic regression, from the cells of benchmarks/flagship.py.
 
-python docs/figures/clear_pml_gains.py [cells.csv]
+python benchmarks/flagship.py --out cells.csv
+python docs/figures/clear_pml_gains.py cells.csv
 """
 
 import csv
@@ -44,8 +45,7 @@ def gains(path: Path) -> dict[str, list[tuple[str, str, float]]]:
 
 def main() -> None:
     """Draw both measures side by side, a line for each data set."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "clear_pml_cells.csv"
-    by_measure = gains(path)
+    by_measure = gains(Path(sys.argv[1]))
     names = list(dict.fromkeys(data for data, _, _ in by_measure["average_precision"]))
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 0.3 * len(names) + 1.4), sharey=True, layout="constrained")
     for axis, (measure, title) in zip(axes, PANELS.items(), strict=True):

@@ -34,7 +34,7 @@ _OWN_MEMORY = 350 * 10**6  # bytes that a worker needs for the libraries and for
 
 @dataclass(frozen=True)
 class Executor:
-    """Where work on blocks runs; made by `executor`.
+    """Where work on blocks runs; made by `executor`, whose example shows it.
 
     `client`: of a Dask cluster, or None. `memory_budget`: bytes, where blocks are computed by this process.
     """

@@ -123,9 +123,9 @@ class RankMixture:
     def safe_depths(self, *, standard_errors: float = 1.0, model_errors: float = 0.0) -> "SafeDepths":
         """Bound the share of random mistakes among the given cells that rank first, at growing depth.
 
-        The share of random mistakes and the number of cells are moved to the safe side by this many standard errors, the
-        share also by this many times what the model gets wrong about a table, and two in a hundred right labels may be
-        such as no feature predicts.
+        The share of random mistakes and the number of cells are moved to the safe side by this many standard errors,
+        the share also by this many times what the model gets wrong about a table, and two in a hundred right labels may
+        be such as no feature predicts.
         """
         n_given = len(self.rank)
         if not n_given or not self.n_injected:
