@@ -358,10 +358,14 @@ def check_learnable(labels: LabelColumns) -> None:
     """Refuse labels from which nothing can be learned."""
     n_labels = len(labels.names)
     if n_labels == 1:
+        unsplit = next((sign for sign in ",;|" if labels.is_set and sign in labels.names[0]), None)
         raise DataError(
             f"there is only one label, {labels.names[0]!r}: labels are compared with each other, so at least two are "
             "needed.",
             column=labels.columns[0],
+            option="sep" if unsplit else None,
+            value=repr(unsplit),
+            remedy=" if it is several",
         )
     count = np.bincount(labels.Y.indices, minlength=n_labels)
     if count.max(initial=0) <= 1:
