@@ -60,6 +60,25 @@ def test_a_row_that_lost_all_candidates_stays_labelled(strips):
     assert np.isfinite(model.out_of_fold_scores_).all()
 
 
+def test_answers_tell_how_many_rows_are_without_truth():
+    """Without answers, mistakes that follow the features pass for truth."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 8))
+    Y = X[:, :5] > 0.3
+    X, Y = X[Y.any(axis=1)], Y[Y.any(axis=1)].astype(float)
+    without = rng.uniform(size=len(Y)) < 0.4
+    truth = np.eye(5)[X[:, :5].argmax(axis=1)] * ~without[:, None]
+    answers = np.where(truth > 0, Y, -Y)
+    answers[150:] = 0
+    shares = {
+        known: ClearPML(every_row_has_a_label=known).fit(X, Y, verified=answers).share_without_truth_
+        for known in ("auto", True)
+    }
+    assert ClearPML().fit(X, Y).share_without_truth_ < 0.05
+    assert abs(shares["auto"] - without.mean()) < 0.1
+    assert shares[True] == 0
+
+
 def test_answers_find_labels_that_go_together():
     """Where candidates of a row are all true or all false, competition is dropped."""
     rng = np.random.default_rng(0)

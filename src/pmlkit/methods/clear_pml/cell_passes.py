@@ -183,6 +183,14 @@ def rows_without_truth(cells: Cells, chance: FloatArray, *, noise: NoiseModel, c
     return float(no_true_label(values, candidate, floor, **noise.options(competition)).sum())
 
 
+def rows_without_truth_by_answers(cells: Cells, confidence: FloatArray, *, is_single: bool) -> float:
+    """Return the same by confidences that answers have corrected; `is_single`: at most one label of a row is true."""
+    layout = cells.side_by_side
+    values = layout.spread(with_answers(cells, confidence))[layout.spread(cells.given).any(axis=1)]
+    none = np.maximum(1.0 - values.sum(axis=1), 0.0) if is_single else np.prod(1.0 - values, axis=1)
+    return float(none.sum())
+
+
 def target_values(cells: Cells, confidence: FloatArray) -> FloatArray:
     """Return the predictor's target."""
     return blended_target(cells.candidate, confidence)

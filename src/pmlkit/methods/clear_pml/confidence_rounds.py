@@ -223,7 +223,7 @@ class Rounds:
                     chance, given, right, wrong, self.floor, competition=competition, presence=presence
                 )
         self.noise = NoiseModel(self.floor, presence, independent, competition)
-        self.has_answers = n_answers > 0
+        self.has_answers, self.is_known = n_answers > 0, every_row_has_a_label is True
 
     def confidence(self, chance: State, competition: float, *, keep: bool = True) -> State:
         """Return the confidences at some probabilities of being true."""
@@ -280,9 +280,14 @@ class Rounds:
                 noise=self.noise, competition=competition, offset=offset, is_single=mode == "single",
             )  # fmt: skip
             final[mode] = self._scaled(mode, both, n_true)
-            share = self.engine.reduce(
-                passes.rows_without_truth, self.cells, self.chance, noise=self.noise, competition=competition
-            )
+            if self.has_answers and not self.is_known:
+                share = self.engine.reduce(
+                    passes.rows_without_truth_by_answers, self.cells, final[mode], is_single=mode == "single"
+                )
+            else:
+                share = self.engine.reduce(
+                    passes.rows_without_truth, self.cells, self.chance, noise=self.noise, competition=competition
+                )
             several = 1.0 if len(estimate.confidence) == 1 else 1.0 - estimate.single_weight
             without += (several if mode == "several" else estimate.single_weight) * share / self.n_rows
         confidence = self._mixed(final, estimate.single_weight)
