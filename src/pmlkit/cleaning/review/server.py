@@ -119,7 +119,8 @@ class ReviewServer:
     def close(self) -> None:
         """End serving and close the store of the answers, which can still be read from `answers`."""
         self.stop()
-        self._socket.close()  # of a server that never ran
+        if not self._server.started:  # one that ran closes it at its end, which may be after an interrupt of `wait`
+            self._socket.close()
         self.review.close()
 
     def wait(self) -> "Answers":
