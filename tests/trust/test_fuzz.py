@@ -22,8 +22,11 @@ _SPEC.loader.exec_module(fuzz)
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    logging.getLogger("pmlkit").setLevel(logging.ERROR)
-    return fuzz.samples(tmp_path_factory.mktemp("samples"))
+    logger = logging.getLogger("pmlkit")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield fuzz.samples(tmp_path_factory.mktemp("samples"))
+    logger.setLevel(level)
 
 
 @pytest.mark.filterwarnings("ignore")
