@@ -297,18 +297,10 @@ def draws_to_go(attempt: Attempt, progress: Progress, precision: float, answer_e
     n, size = len(attempt.draws), len(attempt.draws) + len(attempt.known)
     return float(
         expected_draws(
-            share,
-            n,
-            size,
-            attempt.predicted,
-            attempt.budget,
-            precision,
-            answer_error,
-            so_far,
-            progress.n_kept,
-            attempt.n_right,
+            share, n, size, attempt.predicted, attempt.budget, precision, answer_error,
+            so_far=so_far, n_kept=progress.n_kept, n_right=attempt.n_right,
         )
-    )
+    )  # fmt: skip
 
 
 def is_over(attempt: Attempt, progress: Progress, precision: float, answer_error: float = 0.0) -> bool:
