@@ -77,8 +77,9 @@ torture: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris 2>/dev/null || true
 	timeout 420 $(BIN)/python tests/torture/mends.py
 	timeout 300 $(BIN)/python tests/torture/crash.py 260
-	timeout 360 $(BIN)/python tests/torture/guided.py 115
-	timeout 720 $(BIN)/python tests/torture/fuzz.py 50000
+	timeout 60 $(BIN)/python tests/torture/start_up.py
+	timeout 310 $(BIN)/python tests/torture/guided.py 115
+	timeout 720 $(BIN)/python tests/torture/fuzz.py 100000 '' 0 $(JOBS) 11
 
 bench: $(STAMP)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -1,17 +1,19 @@
-"""Damage valid files and read them: ``python tests/torture/fuzz.py [inputs] [reader] [seed] [processes]``.
+"""Damage valid files and read them: ``python tests/torture/fuzz.py [inputs] [reader] [seed] [processes] [minutes]``.
 
 Three in four inputs are valid files that were damaged byte by byte, the fourth is a document of
 `tests/torture/documents.py`, right in form and odd in content. For each reader: only pmlkit's own errors may come out,
 no input may take longer than 2 s of processor time, and the memory of the process may not grow by more than 10 times
 the input plus 100 MB. Prints a table in Markdown; exit code 1 if any promise is broken. Broken inputs are kept in the
 folder ``fuzz-found``. The inputs follow from the seed, whatever the number of processes. The counts so far go to
-stderr, so that a run that is stopped says how far it came.
+stderr, so that a run that is stopped says how far it came. With a number of minutes every reader gets the first part of
+its inputs, then the next one, and so on; the table says how many there was time for.
 """
 
 import contextlib
 import io
 import json
 import logging
+import math
 import os
 import random
 import resource
@@ -19,6 +21,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import time
 import warnings
 import zipfile
 from collections import Counter
@@ -286,13 +289,25 @@ def _keep(content, name, where):
     (kept / f"{''.join(c if c.isalnum() else '-' for c in name)}-{where}".replace(" ", "-")).write_bytes(content)
 
 
-def fuzz_in_parts(valid, make, n_inputs, seed, n_processes, folder):
-    """Yield the counts and findings of each reader; every part of the inputs is read by a forked process."""
+def fuzz_in_parts(valid, make, n_inputs, seed, n_processes, folder, minutes=math.inf):
+    """Yield the counts and findings of each reader; every part of the inputs is read by a forked process.
+
+    With a number of minutes the readers take turns, and no part begins later.
+    """
     waiting = [(key, part) for key in valid for part in range(-(-n_inputs // PART))]
+    if minutes < math.inf:
+        waiting.sort(key=lambda reader_and_part: reader_and_part[1])
+    end = time.monotonic() + 60 * minutes
     left = Counter(key for key, _ in waiting)
     totals = {key: (Counter(dict.fromkeys(COUNTS, 0)), []) for key in valid}
     running = {}
     while waiting or running:
+        if waiting and time.monotonic() > end:
+            stopped = Counter(key for key, _ in waiting)
+            waiting.clear()
+            left -= stopped
+            yield from ((key, *totals[key]) for key in stopped if not left[key])
+            continue
         while waiting and len(running) < n_processes:
             key, part = waiting.pop(0)
             own = folder / f"{len(waiting)}"
@@ -328,7 +343,7 @@ def fuzz_in_parts(valid, make, n_inputs, seed, n_processes, folder):
 def main():
     """Fuzz all readers, or those whose name holds a text, with a number of inputs each, and print the table."""
     given = sys.argv[1:]
-    n_inputs, only, seed, n_processes = given + ["100000", "", "0", "2"][len(given) :]
+    n_inputs, only, seed, n_processes, minutes = given + ["100000", "", "0", "2", "inf"][len(given) :]
     logging.disable()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGPROF, _alarm)
@@ -339,7 +354,9 @@ def main():
         valid = {key: value for key, value in all_of_them.items() if only in key}
         make = makers({key: contents for key, (_, _, contents) in all_of_them.items()})
         print("| reader | inputs | refused | other errors | over 2 s | over memory |\n|---|---|---|---|---|---|")
-        for key, counts, found in fuzz_in_parts(valid, make, int(n_inputs), seed, int(n_processes), Path(name)):
+        for key, counts, found in fuzz_in_parts(
+            valid, make, int(n_inputs), seed, int(n_processes), Path(name), float(minutes)
+        ):
             print(f"| {key} | " + " | ".join(f"{counts[column]:,}" for column in COUNTS) + " |", flush=True)
             for sentence in found:
                 print(f"  {key}: {sentence}", file=sys.stderr, flush=True)
