@@ -84,11 +84,23 @@ def test_a_missing_argument_is_misuse(run):
     assert result.stderr == "error: Missing argument 'FILE'. See 'pmlkit evaluate --help'.\n"
 
 
-def test_a_number_out_of_range_is_misuse(run):
-    result = run("noise", "a.npz", "b.npz", "--ratio", "-1")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["noise", "a.npz", "b.npz", "--ratio", "-1"], "--ratio must be at least 0, got '-1'."),
+        (["fit", "a.csv", "--jobs", "two"], "--jobs must be a whole number, got 'two'."),
+        (["fit", "a.csv", "--jobs", "1.5"], "--jobs must be a whole number, got '1.5'."),
+        (["audit", "a.csv", "--precision", "x"], "--precision must be a number, got 'x'."),
+        (
+            ["audit", "a.csv", "--precision", "90 %"],
+            "--precision must be a number, got '90 %'. For 90 % write --precision 0.9.",
+        ),
+    ],
+)
+def test_a_number_that_cannot_be_used_is_misuse(run, words, sentence):
+    result = run(*words)
     assert result.exit_code == 2
-    assert "'--ratio'" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr == f"error: {sentence} See 'pmlkit {words[0]} --help'.\n"
 
 
 def test_completion_script_is_offered(run):

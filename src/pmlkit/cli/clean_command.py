@@ -26,10 +26,9 @@ from pmlkit.cli.options import (
     load,
     misuse,
     option,
-    percent_hint,
     running,
 )
-from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, plain_table, say
+from pmlkit.cli.output import Misuse, Watch, emit, fact_table, heading, percent_hint, plain_table, say
 from pmlkit.exceptions import DataError
 
 if TYPE_CHECKING:

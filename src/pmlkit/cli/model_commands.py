@@ -31,10 +31,20 @@ from pmlkit.cli.options import (
     misuse,
     open_table,
     option,
-    percent_hint,
     running,
 )
-from pmlkit.cli.output import Misuse, Watch, emit, emit_facts, fact_table, heading, metric_table, plain_table, say
+from pmlkit.cli.output import (
+    Misuse,
+    Watch,
+    emit,
+    emit_facts,
+    fact_table,
+    heading,
+    metric_table,
+    percent_hint,
+    plain_table,
+    say,
+)
 
 if TYPE_CHECKING:
     from pmlkit.blocks import RowBlocks

@@ -20,7 +20,7 @@ import typer
 from pmlkit import _words
 from pmlkit._files import check_target
 from pmlkit._words import did_you_mean
-from pmlkit.cli.output import TABLE_OPTIONS, Misuse, Watch, start_logging
+from pmlkit.cli.output import TABLE_OPTIONS, Misuse, Watch, percent_hint, start_logging
 from pmlkit.exceptions import DataError, MethodError
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ def check_shares(**shares: float) -> None:
         if not 0 < value < 1:
             hint = percent_hint(name, value) if 1 < value < 100 else ""
             raise Misuse(f"--{name} must be between 0 and 1, got {value:g}.{hint}")
-
-
-def percent_hint(option: str, percent: float) -> str:
-    """Return how a percentage is typed as a share, as the start of the next sentence."""
-    return f" For {percent:g} % write --{option} {percent / 100:g}."
 
 
 ModelFile = Annotated[Path, argument("A model that `pmlkit fit` wrote.", "MODEL")]

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from pmlkit._words import F1, FIVE, MetricInfo, did_you_mean, listing, printable
+from pmlkit._words import F1, FIVE, MetricInfo, did_you_mean, excerpt, listing, printable
 from pmlkit.cli import INTERRUPTED, NO_MEMORY, lacks_memory, stopped_by, was_terminated
 from pmlkit.exceptions import DataError, PMLWarning
 
@@ -392,8 +393,34 @@ def _usage_sentence(error: Any) -> str:
         return f"No such option: --{word}. Write --option {word}=VALUE."
     if getattr(error, "possibilities", None):
         return f"{str(error.message).rstrip('.')}.{did_you_mean(error.option_name, error.possibilities)}"
-    sentence = str(error.format_message()).strip()
+    sentence = _not_a_number(error) or str(error.format_message()).strip()
     return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+
+
+_NUMBERS = {
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "greater_than_equal": "at least {ge:g}",
+}
+
+
+def _not_a_number(error: Any) -> str | None:
+    """Return the sentence for an option's value that is not a number, or too small, or None for another error."""
+    details: list[Any] = getattr(error.__cause__, "errors", list)()
+    option = getattr(error, "param", None)
+    kind = details[0]["type"] if details else ""
+    if option is None or kind not in _NUMBERS:
+        return None
+    value, (name, *_) = str(details[0]["input"]), option.opts
+    percent = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", value)
+    hint = percent_hint(name.lstrip("-"), float(percent[1])) if percent else ""
+    return f"{name} must be {_NUMBERS[kind].format(**details[0].get('ctx', {}))}, got {excerpt(value)}.{hint}"
+
+
+def percent_hint(option: str, percent: float) -> str:
+    """Return how a percentage is typed as a share, as the start of the next sentence."""
+    return f" For {percent:g} % write --{option} {percent / 100:g}."
 
 
 def _show_warning(

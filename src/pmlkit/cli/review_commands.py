@@ -32,9 +32,8 @@ from pmlkit.cli.options import (
     flag,
     load,
     option,
-    percent_hint,
 )
-from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, say
+from pmlkit.cli.output import OUT, Misuse, Watch, emit, fact_table, percent_hint, say
 
 if TYPE_CHECKING:
     from pmlkit.cleaning import CleaningResult
