@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from pmlkit._typing import FloatArray
-from pmlkit.numerics.sigmoid import expit
+from pmlkit.methods.clear_pml.score_calibration import expit
 
 __all__ = ["LabelCorrelations", "fit_label_correlations"]
 
