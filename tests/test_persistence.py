@@ -273,7 +273,7 @@ def test_a_vocabulary_is_one_record_of_a_model_file(texts):
 
 def test_large_coefficients_are_written_in_single_precision(monkeypatch, oracle):
     model = ClearPML().fit(oracle.X, oracle.Y)
-    monkeypatch.setattr("pmlkit.methods.model_file._LARGE_MATRIX", 10)
+    monkeypatch.setattr("pmlkit.methods.base._LARGE_MATRIX", 10)
     copy = loads(dumps(model))
     assert copy.dual_coef_.dtype == np.float32
     assert model.dual_coef_.dtype == np.float64
