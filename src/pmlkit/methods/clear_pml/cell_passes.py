@@ -13,8 +13,6 @@ from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, true_probabilities
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, expit, logit
 
-__all__ = ["Mode", "NoiseModel", "as_log_odds", "blended_target"]
-
 Mode = Literal["several", "single"]
 
 KEPT = 0.5  # weight of the given candidates in the target, beside their confidences

@@ -15,8 +15,6 @@ from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import row_blocks
 
-__all__ = ["Cells", "cells_of_block", "read_verified"]
-
 
 @dataclass(frozen=True)
 class Cells:

@@ -29,16 +29,6 @@ from pmlkit.methods.clear_pml.posterior import (
 from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
 from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, expit, fit_calibration, log_likelihood, logit
 
-__all__ = [
-    "COMPETITION",
-    "Estimate",
-    "Evidence",
-    "Final",
-    "Rounds",
-    "correlations_of",
-    "rescaling_shift",
-]
-
 COMPETITION = 0.8  # a likely candidate speaks against the others of its row
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none
 _FULL_WEIGHT, _WORTH = 4.0, 0.01  # standard errors, and share of rows, by which "single" must win for full weight

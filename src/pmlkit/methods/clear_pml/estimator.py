@@ -39,8 +39,6 @@ from pmlkit.methods.clear_pml.ridge_choice import (
 from pmlkit.methods.clear_pml.word_ridge import WordRidge
 from pmlkit.methods.progress import Progress
 
-__all__ = ["ClearPML"]
-
 logger = logging.getLogger(__name__)
 
 _PSEUDO_LABEL_WEIGHT, _PSEUDO_LABEL_SLOPE = 0.3, 1.5  # of an unlabelled row, and how much surer its guess is made

@@ -13,8 +13,6 @@ from scipy import linalg
 from pmlkit._typing import FloatArray
 from pmlkit.methods.clear_pml.score_calibration import expit
 
-__all__ = ["LabelCorrelations", "fit_label_correlations"]
-
 _PRIOR = 8.0  # precision of each correction, times the number of labels
 _STEPS = 6  # more of them change no ranking
 _CELLS_IN_DOUBLE = 1_000_000

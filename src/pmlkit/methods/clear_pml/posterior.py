@@ -15,18 +15,6 @@ from scipy.special import expit, logit
 
 from pmlkit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "candidate_confidence",
-    "fit_label_rates",
-    "likeliest_noise_model",
-    "no_true_label",
-    "noise_floor",
-    "presence_weight",
-    "rescale_to_sum",
-    "shrunk_count",
-    "true_probabilities",
-]
-
 _LOW_SHARE = 0.3
 _PSEUDO_ROWS = 50.0
 _QUANTILE = 0.25

@@ -38,20 +38,6 @@ from pmlkit.methods.clear_pml.many_labels import MANY_LABELS
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
 from pmlkit.methods.clear_pml.word_ridge import PENALTY, WordRidge, word_ridge
 
-__all__ = [
-    "LANDMARKS",
-    "RidgeChoice",
-    "Survey",
-    "candidate_table",
-    "choose_ridge",
-    "chosen_rows",
-    "merge_surveys",
-    "solves_all_rows",
-    "survey_block",
-    "twin_labels",
-    "warn_of_twin_labels",
-]
-
 logger = logging.getLogger(__name__)
 
 LANDMARKS = 1000

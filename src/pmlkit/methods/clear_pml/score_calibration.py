@@ -6,8 +6,6 @@ import numpy as np
 
 from pmlkit._typing import FloatArray, IntArray
 
-__all__ = ["ScoreCalibration", "expit", "fit_calibration", "log_likelihood", "logit"]
-
 _FREQUENT = 20.0  # positives from which a label counts for the typical slope
 _TYPICAL_SLOPE = 3.0
 _LOOSE, _FIRM = 0.1, 3.0  # precision of the slopes' prior before and after the typical slope is known
