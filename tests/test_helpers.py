@@ -40,6 +40,7 @@ from pmlkit.exceptions import DataError
 from pmlkit.methods.threads import one_blas_thread
 from pmlkit.numerics.kernels import scale_gamma
 from pmlkit.numerics.products import as_dense, cells_of_thin_product, transposed_product
+from refused import refused
 
 SMALL = PMLDataset([[0.5], [0.0]], [[1, 1], [0, 1]])
 
@@ -54,7 +55,7 @@ def test_sparse_arrays_get_short_indices():
 
 def test_numbers_whose_products_overflow_are_refused():
     assert moderate(np.array([[1.0, 5e-324]])).tolist() == [[1.0, 0.0]]
-    with pytest.raises(DataError, match=r"1e\+300 in row 0, column 1"):
+    with refused(r"1e\+300 .*column 1", row=0):
         moderate(np.array([[1.0, 1e300]]))
 
 

@@ -158,7 +158,8 @@ def moderate(X: Features) -> Features:
         row, column = position_of(X, cell)
         raise DataError(
             f"X holds {values.flat[cell]:g} in row {row}, column {column}: numbers beyond {_LARGEST:g} overflow when "
-            "they are multiplied, so correct or scale them."
+            "they are multiplied, so correct or scale them.",
+            row=row,
         )
     tiny = (np.abs(values) < _SMALLEST) & (values != 0)
     if not tiny.any():
@@ -238,9 +239,11 @@ def _dense(table: Any, what: str) -> NDArray[Any]:
             array = table.to_numpy(np.float64, na_value=np.nan) if is_pandas else array.astype(np.float64)
     except (ValueError, TypeError) as error:
         names = frame_names(table)
-        where = "" if names is None else f" in column {_first_text_column(table, names)!r}"
+        column = None if names is None else _first_text_column(table, names)
+        where = "" if column is None else f" in column {column!r}"
         raise DataError(
-            f"{what} must be a table of numbers, got rows of unequal length or entries that are not numbers{where}."
+            f"{what} must be a table of numbers, got rows of unequal length or entries that are not numbers{where}.",
+            column=column,
         ) from error
     return array
 
@@ -504,15 +507,19 @@ def _from_names(rows: list[Any], what: str, names: Iterable[Any] | None) -> tupl
             for name in row:
                 if not isinstance(name, str):
                     raise DataError(
-                        f"{what} must hold label names as strings, got {name!r} in row {i}. Use str(...) for each."
+                        f"{what} must hold label names as strings, got {name!r} in row {i}. Use str(...) for each.",
+                        row=i,
                     )
                 pairs.append((i, str(name)))
         elif isinstance(row, str):
             raise DataError(
-                f"{what} has the text {row!r} instead of a list of names in row {i}.{_splitting(row, what)}"
+                f"{what} has the text {row!r} instead of a list of names in row {i}.{_splitting(row, what)}",
+                row=i,
             )
         elif not (row is None or row != row):
-            raise DataError(f"{what} mixes lists of names with {row!r} (row {i}): give every row a list of names.")
+            raise DataError(
+                f"{what} mixes lists of names with {row!r} (row {i}): give every row a list of names.", row=i
+            )
     known = sorted({name for _, name in pairs}) if names is None else [str(name) for name in names]
     column = {name: k for k, name in enumerate(known)}
     unknown = next((name for _, name in pairs if name not in column), None)
@@ -534,7 +541,8 @@ def refuse_texts(y: Any, what: str) -> None:
         if len(y.columns) == 1 and (isinstance(first, str) or _is_collection(first)):
             raise DataError(
                 f"{what} is a table whose only column, {y.columns[0]!r}, holds {type(first).__name__} values: "
-                f"pass the column itself, {what}[{y.columns[0]!r}]."
+                f"pass the column itself, {what}[{y.columns[0]!r}].",
+                column=str(y.columns[0]),
             )
         return
     first = next(iter(y), None) if hasattr(y, "__iter__") and not sparse.issparse(y) else None

@@ -15,7 +15,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from pmlkit._files import check_target, replacing
 from pmlkit.data.files.base import allowed_bytes
 from pmlkit.exceptions import DataError
-from pmlkit.methods.model_file import writing_model_file
+from pmlkit.methods.base import writing_model_file
 
 __all__ = ["dumps", "is_model_file", "load", "loads", "save"]
 

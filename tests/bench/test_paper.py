@@ -26,8 +26,7 @@ from pmlkit.bench.paper.figures import (
     table_3_faults,
     tally,
 )
-from pmlkit.bench.paper.output_files import verdict_text, write_files
-from pmlkit.bench.paper.reproduction import compare_with_paper
+from pmlkit.bench.paper.reproduction import compare_with_paper, verdict_text, write_files
 from pmlkit.data import PMLDataset, write
 
 SETS = (*SYNTHETIC, *REAL)

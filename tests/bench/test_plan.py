@@ -147,27 +147,29 @@ def test_a_plan_that_is_no_text_or_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "says", "section", "word"),
     [
-        ({"data": []}, "data is empty"),
-        ({"methods": []}, "methods is empty"),
-        ({"data": "scene"}, "data must be a list"),
-        ({"tune": True}, "There is nothing to tune"),
-        ({"tune": Tune, "methods": ["MLkNN"]}, "tune must be true"),
-        ({"noise": [0.5, 0.5]}, "none twice"),
-        ({"kinds": []}, "kinds must list"),
-        ({"noise": [float("nan")]}, "0 or more"),
-        ({"seed": -1}, "seed must be"),
-        ({"repeats": True}, "repeats must be"),
-        ({"methods": [{"name": "MLkNN", "params": {"n_neighbors": [1, 2]}}]}, "several values go into grid"),
-        ({"methods": ["no_such_module:Method"]}, "cannot be imported"),
-        ({"methods": [{"label": "x"}]}, "a table with a name"),
-        ({"data": [{"noise": [1]}]}, "needs a name or a path"),
+        ({"data": []}, "empty", "data", "data"),
+        ({"methods": []}, "empty", "methods", "methods"),
+        ({"data": "scene"}, "must be a list", "data", "data"),
+        ({"tune": True}, "nothing to tune", "tune", "tune"),
+        ({"tune": Tune, "methods": ["MLkNN"]}, "must be true", "tune", "tune"),
+        ({"noise": [0.5, 0.5]}, "", "noise", "noise"),
+        ({"kinds": []}, "", "kinds", "kinds"),
+        ({"noise": [float("nan")]}, "", "noise", "nan"),
+        ({"seed": -1}, "", "seed", "seed"),
+        ({"repeats": True}, "", "repeats", "repeats"),
+        ({"methods": [{"name": "MLkNN", "params": {"n_neighbors": [1, 2]}}]}, "grid", "methods", "n_neighbors"),
+        ({"methods": ["no_such_module:Method"]}, "be imported", "methods", "no_such_module:Method"),
+        ({"methods": [{"label": "x"}]}, "", "methods", "{'label': 'x'}"),
+        ({"data": [{"noise": [1]}]}, "a name or a path", "data", "noise"),
     ],
 )
-def test_nonsense_is_refused(options, message):
-    with pytest.raises(PlanError, match=message):
+def test_nonsense_is_refused(options, says, section, word):
+    with pytest.raises(PlanError) as error:
         Plan(**({"data": ["scene"]} | options))
+    assert says in str(error.value)
+    assert (error.value.section, error.value.word) == (section, word)
 
 
 def test_unknown_data_sets_say_which_are_known_and_where_they_go(tmp_path, small_file, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.audit import Audit
 from pmlkit.cleaning.audit.answers import RIGHT, UNKNOWN, WRONG
-from pmlkit.cleaning.audit.estimates import _interval, audit_order, difference_estimate, inclusion
+from pmlkit.cleaning.audit.state import _interval, audit_order, difference_estimate, inclusion
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
 

@@ -8,7 +8,7 @@ import pytest
 from pmlkit.cleaning import clean
 from pmlkit.cleaning.report import confused_pairs, render_report, summarise
 from pmlkit.data import load_digit_strips
-from pmlkit.exceptions import DataError
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_page_is_whole_and_needs_nothing_else(strips, tmp_path):
     page = target.read_text(encoding="utf-8")
     assert page.lstrip().startswith("<!doctype html>")
     assert not re.search(r"<script|https?://|<link", page)
-    with pytest.raises(DataError, match="exists already"):
+    with refused(option="force", value="True"):
         cleaned_with(strips).report(target)
 
 

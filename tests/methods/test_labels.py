@@ -11,6 +11,7 @@ from pmlkit import CandidateLogistic, MLkNN
 from pmlkit._arrays import read_labels
 from pmlkit.exceptions import DataError
 from pmlkit.persistence import dumps, loads
+from refused import refused
 
 polars = pytest.importorskip("polars")
 
@@ -123,20 +124,20 @@ def test_missing_rows_of_names_are_unlabelled():
 
 
 @pytest.mark.parametrize(
-    ("tags", "words"),
+    ("tags", "words", "row"),
     [
-        ([["a", "b"], "b;c", ["a"]], r"has the text 'b;c' instead of a list of names in row 1\. Split.*split\(';'\)"),
-        ([["a", "b"], ["b", 3], ["a"]], "names as strings, got 3 in row 1"),
-        ([["a"], 3, ["b"]], "mixes lists of names with 3"),
-        ([[1], [2, 3], []], "collections of int.*strings"),
-        ([{1, 2}, {2, 3}, {1}], "collections of int.*strings"),
-        ([[], [], []], "no label in any row"),
+        ([["a", "b"], "b;c", ["a"]], r"has the text 'b;c' instead of a list.* Split.*split\(';'\)", 1),
+        ([["a", "b"], ["b", 3], ["a"]], "names as strings, got 3", 1),
+        ([["a"], 3, ["b"]], "mixes lists of names with 3", 1),
+        ([[1], [2, 3], []], "collections of int.*strings", None),
+        ([{1, 2}, {2, 3}, {1}], "collections of int.*strings", None),
+        ([[], [], []], "no label in any row", None),
     ],
 )
-def test_bad_names_get_one_clear_sentence(tags, words):
+def test_bad_names_get_one_clear_sentence(tags, words, row):
     with pytest.raises(ValueError, match=words):
         CandidateLogistic().fit(np.eye(3), tags)
-    with pytest.raises(DataError, match=words):
+    with refused(words, row=row):
         read_labels(tags)
 
 
@@ -146,13 +147,17 @@ def test_bad_names_get_one_clear_sentence(tags, words):
         (["a;b", "b", "c"], r"one text per row \('a;b'\).*split\(';'\)"),
         (pd.Series(["a, b", "b", "c"]), r"one text per row.*split\(','\)"),
         (polars.Series(["a|b", "b", "c"]), r"one text per row.*split\('\|'\)"),
-        (pd.DataFrame({"tags": ["a", "b", "c"]}), r"only column, 'tags', holds str values: pass the column itself"),
-        (pd.DataFrame({"tags": [["a"], ["b"], []]}), r"only column, 'tags', holds list values: pass the column itself"),
     ],
 )
 def test_texts_are_to_be_split(tags, words):
     with pytest.raises(DataError, match=words):
         read_labels(tags)
+
+
+@pytest.mark.parametrize(("cells", "kind"), [(["a", "b", "c"], "str"), ([["a"], ["b"], []], "list")])
+def test_a_table_of_one_column_is_to_be_passed_as_the_column(cells, kind):
+    with refused(f"holds {kind} values: pass the column itself", column="tags"):
+        read_labels(pd.DataFrame({"tags": cells}))
 
 
 def test_names_fix_the_columns():

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from pmlkit.exceptions import PMLWarning
-from pmlkit.metrics import _ranked_rows, average_precision, coverage, evaluate, one_error, ranking_loss
+from pmlkit.metrics import _ranking, average_precision, coverage, evaluate, one_error, ranking_loss
 
 MEASURES = {
     "ranking_loss": ranking_loss,
@@ -221,7 +221,7 @@ def test_the_size_of_the_blocks_does_not_matter(monkeypatch, block_cells):
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, 2, (50, 5)), rng.integers(0, 4, (50, 5)) / 4
     expected = {ties: evaluate(truth, scores, truth, ties=ties) for ties in TIES}
-    monkeypatch.setattr(_ranked_rows, "BLOCK_CELLS", block_cells)
+    monkeypatch.setattr(_ranking, "BLOCK_CELLS", block_cells)
     for ties in TIES:
         assert evaluate(truth, scores, truth, ties=ties) == expected[ties]
 
@@ -263,7 +263,7 @@ def test_large_integer_scores_keep_their_order():
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array])
 def test_sparse_truth_equals_dense(kind, monkeypatch):
-    monkeypatch.setattr(_ranked_rows, "BLOCK_CELLS", 64)
+    monkeypatch.setattr(_ranking, "BLOCK_CELLS", 64)
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, 2, (40, 6)), rng.integers(0, 9, (40, 6)) / 9
     for measure in MEASURES.values():

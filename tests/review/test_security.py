@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from pmlkit.cleaning.review import security
+from pmlkit.cleaning.review import server as web_server
 from pmlkit.cleaning.review.server import ReviewServer
 from pmlkit.cleaning.review.session import Review
 from pmlkit.cleaning.review.store import AnswerStore
@@ -127,7 +127,7 @@ def test_large_requests_are_refused(client, review):
 def test_a_flood_is_slowed_down(server, monkeypatch):
     """The clock stands still, so that how fast this machine sends does not matter."""
     now = [0.0]
-    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(web_server, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with httpx.Client(timeout=600) as client:
 
         def sent(number):
@@ -140,8 +140,8 @@ def test_a_flood_is_slowed_down(server, monkeypatch):
 
 
 def test_a_flood_from_another_site_leaves_the_page_usable(server, client, monkeypatch):
-    now = security.time.monotonic()
-    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: now))
+    now = web_server.time.monotonic()
+    monkeypatch.setattr(web_server, "time", SimpleNamespace(monotonic=lambda: now))
     with httpx.Client(timeout=600, headers={"sec-fetch-site": "cross-site"}) as other:
         assert [other.get(url(server, "/static/icon.svg")).status_code for _ in range(1001)][-1] == 429
     assert client.get("/api/state").status_code == 200

@@ -174,7 +174,7 @@ MENDS = [
      "type IN ('view', 'trigger')", "type IN ('nothing')", "tests/bench/test_store.py -k would_change_results"),
     (6, "plans that call any function", "src/pmlkit/methods/__init__.py",
      "if not isinstance(own, type) or", "if False and", "tests/methods/test_registry.py -k does_not_exist"),
-    (9, "another site uses up the requests of the review page", "src/pmlkit/cleaning/review/security.py",
+    (9, "another site uses up the requests of the review page", "src/pmlkit/cleaning/review/server.py",
      "else self._others_bucket", "else self._bucket", "tests/review/test_security.py -k from_another_site"),
     (10, "tables of a million columns", f"{FILES}/features.py",
      "StandardScaler())]), places))", "StandardScaler())]), list(reader.numbers)))",

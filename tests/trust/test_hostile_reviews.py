@@ -11,6 +11,7 @@ from pmlkit.cleaning.review.replay import Replay
 from pmlkit.cleaning.review.store import AnswerStore, Event
 from pmlkit.data import load_digit_strips
 from pmlkit.exceptions import DataError
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def strips():
 
 @pytest.fixture(scope="module")
 def result(strips):
-    return clean(strips.X, strips.Y)
+    return clean(strips.X, strips.Y, label_names=strips.label_names)
 
 
 def _answer(*words, **more):
@@ -39,21 +40,21 @@ def _apply(path, strips):
 
 
 @pytest.mark.parametrize(
-    "event",
+    ("words", "row"),
     [
-        _answer("missing", 1, "=cmd", "right"),
-        _answer("missing", 10**9, "0", "right"),
-        _answer("missing", -1, "0", "right"),
-        _answer("selection", 10**12, "0", "wrong"),
-        _answer("selection", -1, "0", "wrong"),
+        (("missing", 1, "=cmd", "right"), 1),
+        (("missing", 10**9, "0", "right"), 10**9),
+        (("missing", -1, "0", "right"), -1),
+        (("selection", 10**12, "0", "wrong"), 10**12),
+        (("selection", -1, "0", "wrong"), -1),
     ],
     ids=["unknown label", "row too large", "negative row", "answer too far", "answer before all rows"],
 )
-def test_cells_that_are_not_there(event, strips, result, tmp_path):
-    path = _store(tmp_path / "a.sqlite", strips, event)
-    with pytest.raises(DataError, match="not there"):
+def test_cells_that_are_not_there(words, row, strips, result, tmp_path):
+    path = _store(tmp_path / "a.sqlite", strips, _answer(*words))
+    with refused("not there", row=row):
         _apply(path, strips)
-    with AnswerStore(path) as store, pytest.raises(DataError, match="not there"):
+    with AnswerStore(path) as store, refused("not there", row=row):
         Replay(result, store)
 
 
@@ -119,7 +120,7 @@ def test_entries_of_a_wrong_type(column, value, strips, tmp_path):
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute(f"UPDATE event SET {column} = ?", (value,))
         connection.commit()
-    with AnswerStore(path) as store, pytest.raises(DataError, match=f"its {column} is of a wrong type"):
+    with AnswerStore(path) as store, refused("of a wrong type", column=column):
         store.standing()
 
 

@@ -46,8 +46,7 @@ from pmlkit.cleaning.evidence import (
 )
 from pmlkit.cleaning.result import CleaningResult
 from pmlkit.methods import fitting, make_classifier
-from pmlkit.methods.base import BasePML
-from pmlkit.methods.model_file import model_file_state
+from pmlkit.methods.base import BasePML, model_file_state
 from pmlkit.methods.progress import FitProgress
 
 

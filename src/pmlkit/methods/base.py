@@ -1,4 +1,4 @@
-"""Base class of all methods: validation, label formats, thresholds, confidences.
+"""Base class of all methods: validation, label formats, thresholds, confidences, and what is written to model files.
 
 A method subclasses :class:`BasePML`, assigns its parameters in ``__init__`` and implements two
 functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here.
@@ -6,7 +6,8 @@ functions on validated arrays, ``_fit`` and ``_scores``. Everything else is here
 
 import copy
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,6 @@ from pmlkit.blocks import RowBlocks, as_row_blocks, holds_blocks
 from pmlkit.methods import fitting
 from pmlkit.methods.fitting import Learned, LearnedBlocks
 from pmlkit.methods.model_card import card_text
-from pmlkit.methods.model_file import ONLY_FOR_TRAINING, estimator_state
 from pmlkit.methods.progress import CallbackSupportMixin, Progress, with_callbacks
 from pmlkit.methods.threads import one_of_each_warning
 from pmlkit.methods.thresholds import THRESHOLD_CONSTRAINT, LabelRule, calibrated, fit_curve, fit_threshold
@@ -30,6 +30,14 @@ __all__ = ["BasePML", "Learned", "LearnedBlocks"]
 
 _SCORES_AT_ONCE = 16_000_000
 """Scores that are in memory at a time while label sets, or the best labels, are made of them."""
+
+writing_model_file: ContextVar[bool] = ContextVar("writing_model_file", default=False)
+"""True while `pmlkit.persistence` writes a model: state that only training needs is then left out."""
+_ONLY_FOR_TRAINING = ("out_of_fold_scores_", "_index", "_skl_callbacks")
+
+_SINGLE_PRECISION = {"coef_", "coef_factors_", "dual_coef_"}
+_LARGE_MATRIX = 250_000
+"""Cells beyond which coefficients are written to model files in single precision."""
 
 
 class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -323,7 +331,7 @@ class BasePML(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=AB
                 f"X has {rows.n_features} features, but {type(self).__name__} expects {self.n_features_in_}."
             )
         model = copy.copy(self)
-        for name in ("label_confidence_", *ONLY_FOR_TRAINING):
+        for name in ("label_confidence_", *_ONLY_FOR_TRAINING):
             model.__dict__.pop(name, None)
         return rows.lazy(function, rows.X, width=width, dtype=dtype, model=rows.engine.share(model), **options)
 
@@ -387,3 +395,26 @@ def best_labels(scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
     order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
     best = np.take_along_axis(best, order, axis=1)
     return best, np.take_along_axis(scores, best, axis=1)
+
+
+def model_file_state(state: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    """Return the state of an estimator, for a model file without the attributes that only training needs."""
+    return {name: value for name, value in state.items() if name not in left_out} if writing_model_file.get() else state
+
+
+def estimator_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a method, for a model file as small as it can be."""
+    in_memory = sparse.issparse(state.get("label_confidence_"))
+    state = model_file_state(state, _ONLY_FOR_TRAINING if in_memory else (*_ONLY_FOR_TRAINING, "label_confidence_"))
+    if writing_model_file.get():
+        for name in _SINGLE_PRECISION & state.keys():
+            state[name] = _shortened(state[name])
+    return state
+
+
+def _shortened(value: Any) -> Any:
+    """Return large matrices of numbers in single precision."""
+    if isinstance(value, tuple):
+        return tuple(_shortened(part) for part in value)
+    large = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > _LARGE_MATRIX
+    return value.astype(np.float32) if large else value

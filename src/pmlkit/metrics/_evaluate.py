@@ -14,7 +14,6 @@ from sklearn.metrics import make_scorer
 from pmlkit._typing import CSR, IntArray
 from pmlkit.exceptions import PMLWarning
 from pmlkit.metrics._inputs import Convention, Table, Ties, check_convention, check_ties, read_tables
-from pmlkit.metrics._ranked_rows import row_metrics
 from pmlkit.metrics._ranking import (
     average_precision,
     coverage,
@@ -22,6 +21,7 @@ from pmlkit.metrics._ranking import (
     mean_over,
     one_error,
     ranking_loss,
+    row_metrics,
     tie_rule,
 )
 

@@ -6,7 +6,6 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from pmlkit.data import read
-from pmlkit.exceptions import DataError
 from refused import refused
 
 
@@ -42,7 +41,7 @@ def test_where_features_start(save):
     assert read(save("1 3 1\n0 1:1 2:1")).X.tolist() == [[0, 1, 1]], "a first line usually goes with 0-based"
     assert read(save("1 2 1\n0 1:1 2:1")).X.tolist() == [[1, 1]], "unless an index equals d"
     assert read(save("1 3 1\n0 1:1 2:1"), zero_based=False).X.tolist() == [[1, 1, 0]]
-    with pytest.raises(DataError, match="index 0, but zero_based=False"):
+    with refused("index 0, but zero_based=False", path="toy.svm"):
         read(save("0 0:1"), zero_based=False)
     with pytest.raises(ValueError, match="True, False or 'auto'"):
         read(save("0 0:1"), zero_based="no")
@@ -51,9 +50,9 @@ def test_where_features_start(save):
 def test_sizes_by_option(save):
     data = read(save("0 1:1"), n_features=7, n_labels=3)
     assert (data.n_features, data.n_labels) == (7, 3)
-    with pytest.raises(DataError, match="n_features=1.*number 4"):
+    with refused("n_features=1.*number 4", path="toy.svm"):
         read(save("0 5:1"), n_features=1)
-    with pytest.raises(DataError, match="n_labels=2.*number 2"):
+    with refused("n_labels=2.*number 2", path="toy.svm"):
         read(save("2 5:1"), n_labels=2)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from pmlkit.data.files.arff import find_label_xml, read_label_xml
 from pmlkit.exceptions import DataError
+from refused import refused
 
 
 @pytest.fixture
@@ -41,12 +42,16 @@ OUTSIDE = '<!DOCTYPE labels SYSTEM "file:///etc/passwd"><labels><label name="a"/
         (b"\xff\x00\x12garbage", "not a readable XML"),
         ("<?xml version='1.0' encoding='nonsense'?><labels/>", "not a readable XML"),
         ("<labels/>", "names no label"),
-        ("<labels><label/></labels>", "without a name on line 1"),
     ],
 )
 def test_refuses(xml, text, message):
     with pytest.raises(DataError, match=message):
         read_label_xml(xml(text))
+
+
+def test_refuses_a_label_without_a_name(xml):
+    with refused("without a name", line=1):
+        read_label_xml(xml("<labels><label/></labels>"))
 
 
 def test_absent(tmp_path):

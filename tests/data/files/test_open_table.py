@@ -285,9 +285,8 @@ def test_what_cannot_be_written(posts_csv, tmp_path):
         with pytest.raises(DataError, match=said):
             table.write(path, Y, force=True)
     table.write(tmp_path / "o.csv")
-    with pytest.raises(DataError) as caught:
+    with refused(option="force"):
         table.write(tmp_path / "o.csv")
-    assert caught.value.option == "force"
     assert posts_csv.read_bytes() == before
 
 
@@ -298,7 +297,7 @@ def test_embeddings_may_be_an_array_or_an_npz(posts, posts_csv, tmp_path):
     for source in (vectors, tmp_path / "e.npz"):
         table = pmlkit.open_table(posts_csv, labels="tags", embeddings=source)
         np.testing.assert_array_equal(table.X, vectors)
-    with pytest.raises(DataError, match=r"two\.npz must hold one array, but it holds 'a', 'b'"):
+    with refused(r"two\.npz must hold one array, but it holds 'a', 'b'", path="posts.csv"):
         pmlkit.open_table(posts_csv, labels="tags", embeddings=tmp_path / "two.npz").X  # noqa: B018
 
 

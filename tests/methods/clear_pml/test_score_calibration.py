@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.special import expit, xlog1py, xlogy
+from scipy.special import expit, logit, xlog1py, xlogy
 
 from pmlkit.methods.clear_pml import score_calibration
 from pmlkit.methods.clear_pml.score_calibration import fit_calibration, log_likelihood
@@ -85,3 +85,19 @@ def test_the_likelihood_in_blocks_is_that_of_all_cells(monkeypatch):
     expected = (xlogy(target, chance) + xlog1py(1 - target, -chance)).mean()
     monkeypatch.setattr(score_calibration, "_BLOCK_CELLS", 12)
     np.testing.assert_allclose(log_likelihood(chance, target), expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_expit_and_logit_are_those_of_scipy_and_keep_the_precision(kind):
+    values = np.concatenate([np.linspace(-80, 80, 2001), [-1e4, 1e4]]).astype(kind)
+    chance = score_calibration.expit(values)
+    assert chance.dtype == kind
+    np.testing.assert_allclose(chance, expit(values), rtol=4 * np.finfo(kind).eps, atol=1e-37)
+    inside = chance[(chance > 1e-6) & (chance < 1.0 - 1e-6)]
+    assert score_calibration.logit(inside).dtype == kind
+    np.testing.assert_allclose(
+        score_calibration.logit(inside),
+        logit(inside),
+        rtol=8 * np.finfo(kind).eps,
+        atol=1e-6 * (kind is np.float32) + 1e-15,
+    )

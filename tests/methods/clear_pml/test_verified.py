@@ -6,8 +6,9 @@ from scipy.special import expit
 
 from pmlkit import ClearPML
 from pmlkit.data import load_digit_strips
-from pmlkit.methods.clear_pml import verified
-from pmlkit.methods.clear_pml.verified import fit_label_rates, likeliest_noise_model, read_verified
+from pmlkit.methods.clear_pml import posterior
+from pmlkit.methods.clear_pml.cells import read_verified
+from pmlkit.methods.clear_pml.posterior import fit_label_rates, likeliest_noise_model
 from pmlkit.metrics import cleaning_auc
 
 
@@ -98,7 +99,7 @@ def test_rates_are_the_most_probable_ones():
 
     def loss(w):
         z = log_odds + w[0] + w[1:][label]
-        prior = w[0] ** 2 / (2 * verified._SHIFT_VARIANCE) + (w[1:] ** 2).sum() / (2 * verified._LABEL_VARIANCE)
+        prior = w[0] ** 2 / (2 * posterior._SHIFT_VARIANCE) + (w[1:] ** 2).sum() / (2 * posterior._LABEL_VARIANCE)
         return np.sum(np.logaddexp(0, z) - is_true * z) + prior
 
     best = minimize(loss, np.zeros(4), tol=1e-12).x

@@ -9,8 +9,7 @@ from scipy import sparse
 from pmlkit import PMLLFC
 from pmlkit.data import make_pml
 from pmlkit.methods.pml_lfc import confidence_step, estimator, similarity
-from pmlkit.methods.pml_lfc.label_pairs import LabelPairs
-from pmlkit.methods.pml_lfc.similarity import row_similarity
+from pmlkit.methods.pml_lfc.similarity import LabelPairs, row_similarity
 from pmlkit.persistence import dumps, loads
 
 
@@ -35,7 +34,7 @@ def candidates(n_samples, n_labels, seed=0):
 
 @pytest.mark.parametrize("at_once", [1, 50, 2**24])
 def test_label_pairs_are_the_cells_of_the_dense_products(monkeypatch, at_once):
-    monkeypatch.setattr("pmlkit.methods.pml_lfc.label_pairs._PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr("pmlkit.methods.pml_lfc.similarity._PAIRS_AT_ONCE", at_once)
     Y = candidates(60, 12)
     rng = np.random.default_rng(1)
     left, right = (sparse.csr_array((rng.random(Y.nnz), Y.indices, Y.indptr), shape=Y.shape) for _ in range(2))

@@ -113,7 +113,8 @@ class Answers:
             needed = ", ".join("'row' or 'id'" if name == "id" else repr(name) for name in absent)
             raise DataError(
                 f"{source}: there must be columns {needed}, but they are {_listed(table.columns)}."
-                + "".join(_hint(frame, name) for name in absent)
+                + "".join(_hint(frame, name) for name in absent),
+                column=absent[0],
             )
         frame = frame[[name for name in _COLUMNS if name in frame]].reset_index(drop=True)
         # A line without an answer is a question without an answer yet.
@@ -123,7 +124,8 @@ class Answers:
         for i in np.flatnonzero(~words.isin(WORDS[1:]).to_numpy())[:1]:
             raise DataError(
                 f"{source}: answer {i + 1} is {frame['answer'][i]!r}; it must be 'wrong', 'right' or 'unsure'."
-                + did_you_mean(words[i], WORDS[1:])
+                + did_you_mean(words[i], WORDS[1:]),
+                column="answer",
             )
         return cls(frame.assign(answer=words, label=frame["label"].astype(str)))
 
@@ -178,14 +180,16 @@ class Answers:
             if others:
                 raise DataError(
                     f"The answers are about another table (fingerprint {sorted(others)[0]}, this one is {table}): use "
-                    "the table that they were given for, or drop their column 'table' if rows and labels are the same."
+                    "the table that they were given for, or drop their column 'table' if rows and labels are the same.",
+                    column="table",
                 )
         rows = self._rows(Y.shape[0], row_names)
         known = {str(name): k for k, name in enumerate(label_names)}
         for name in self.frame["label"]:
             if name not in known:
                 raise DataError(
-                    f"An answer is about the label {name!r}, which is not there.{did_you_mean(name, known)}"
+                    f"An answer is about the label {name!r}, which is not there.{did_you_mean(name, known)}",
+                    column="label",
                 )
         labels = np.array([known[name] for name in self.frame["label"]], dtype=np.int64)
         cells = find_cells(Y, rows, labels)
@@ -196,7 +200,9 @@ class Answers:
             raise DataError(
                 f"{counted(len(missing), 'answer is about a label', 'answers are about labels')} that the row does not "
                 f"have, such as {self.frame['label'][i]!r} in row {name}: remove such answers, or use the table that "
-                "they were given for."
+                "they were given for.",
+                column="label",
+                row=int(rows[i]),
             )
         return cells, np.array([WORDS.index(word) for word in self.frame["answer"]], dtype=np.int8)
 
@@ -245,21 +251,30 @@ class Answers:
                 wrong = next(value for value in frame["row"] if not str(value).lstrip("-").isdigit())
                 raise DataError(
                     f"The column 'row' of the answers holds {wrong!r}: rows are numbers from 0; identifiers belong "
-                    "into a column 'id'."
+                    "into a column 'id'.",
+                    column="row",
                 ) from None
             outside = rows[(rows < 0) | (rows >= n_samples)]
             if len(outside):
-                raise DataError(f"An answer is about row {outside[0]}, but the rows are 0 to {n_samples - 1}.")
+                raise DataError(
+                    f"An answer is about row {outside[0]}, but the rows are 0 to {n_samples - 1}.",
+                    column="row",
+                    row=int(outside[0]),
+                )
             if by_id and row_names is not None:
                 for row, name in zip(rows.tolist(), frame["id"].astype(str), strict=True):
                     if str(row_names[row]) != name:
                         raise DataError(
                             f"An answer calls row {row} {name!r}, but it is {str(row_names[row])!r} here: the answers "
-                            "are of another table, or of another version of it."
+                            "are of another table, or of another version of it.",
+                            column="id",
+                            row=row,
                         )
             return rows
         if row_names is None:
-            raise DataError("The answers name rows by 'id', but the rows have no identifiers: use 'row', from 0.")
+            raise DataError(
+                "The answers name rows by 'id', but the rows have no identifiers: use 'row', from 0.", column="id"
+            )
         place: dict[str, int] = {}
         repeated = set()
         for i, name in enumerate(row_names):
@@ -267,9 +282,13 @@ class Answers:
             place[str(name)] = i
         for name in frame["id"].astype(str):
             if name not in place:
-                raise DataError(f"An answer is about the row {name!r}, which is not there.{did_you_mean(name, place)}")
+                raise DataError(
+                    f"An answer is about the row {name!r}, which is not there.{did_you_mean(name, place)}", column="id"
+                )
             if name in repeated:
-                raise DataError(f"An answer is about {name!r}, but several rows are called so: name them by 'row'.")
+                raise DataError(
+                    f"An answer is about {name!r}, but several rows are called so: name them by 'row'.", column="id"
+                )
         return np.array([place[name] for name in frame["id"].astype(str)], dtype=np.int64)
 
 

@@ -108,7 +108,9 @@ def apply_review(
     labels = np.array([number.get(str(event.label), -1) for event in standing], dtype=np.int64)
     for event, cell in zip(standing, find_cells(Y, rows, labels).tolist(), strict=True):
         if cell < 0:
-            raise DataError(f"Answer {event.seq} is about the label {event.label!r} of row {event.row}: not there.")
+            raise DataError(
+                f"Answer {event.seq} is about the label {event.label!r} of row {event.row}: not there.", row=event.row
+            )
         said.setdefault(cell, []).append(code(str(event.answer)))
     verdict = {cell: settled(codes, "latest") for cell, codes in said.items()}
     called_wrong = {cell for cell, answer in verdict.items() if answer == WRONG}
@@ -206,7 +208,7 @@ def reviewed_labels(
     new = []
     for row, label in added:
         if label not in number or not 0 <= row < Y.shape[0]:
-            raise DataError(f"The label {label!r} cannot be added to row {row}: one of them is not there.")
+            raise DataError(f"The label {label!r} cannot be added to row {row}: one of them is not there.", row=row)
         new.append((row, number[label]))
     rows = np.concatenate([row_of_cells(Y)[~removed], np.array([row for row, _ in new], dtype=np.int64)])
     labels = np.concatenate([Y.indices[~removed], np.array([k for _, k in new], dtype=np.int64)])

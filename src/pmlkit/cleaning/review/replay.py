@@ -157,7 +157,9 @@ class Replay:
 
 
 def _not_there(event: StoredEvent, cell: tuple[int, str]) -> DataError:
-    return DataError(f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there.")
+    return DataError(
+        f"Answer {event.seq} of the store is about {cell[1]!r} in row {cell[0]}, which is not there.", row=cell[0]
+    )
 
 
 class Questions:

@@ -208,9 +208,9 @@ class Review:
         """Store whether a suggested label belongs to a row; no answer takes the last one back."""
         row, label = _read_whole(given, "row"), self._label_of(given)
         if not 0 <= row < self.result.Y.shape[0]:
-            raise DataError(f"There is no row {row}.")
+            raise DataError(f"There is no row {row}.", row=row)
         if self.replay.position(row, label) is not None:
-            raise DataError(f"Row {row} has the label {label!r} already.")
+            raise DataError(f"Row {row} has the label {label!r} already.", row=row)
         return self._replace(who, given, Event(who, "answer", "missing", row, label))
 
     def merge(self, who: str, given: Given) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class Review:
         """Return a row's picture."""
         number = _read_whole(given, "row")
         if not 0 <= number < self.result.Y.shape[0]:
-            raise DataError(f"There is no row {number}.")
+            raise DataError(f"There is no row {number}.", row=number)
         return self.cards.picture(number, is_small=bool(given.get("small")))
 
     def download(self, what: str) -> tuple[bytes, str, str]:
@@ -336,7 +336,7 @@ class Review:
     def _cell_of(self, given: Given) -> tuple[int, str]:
         row, label = _read_whole(given, "row"), str(given.get("label", ""))
         if self.replay.position(row, label) is None:
-            raise DataError(f"Row {row} has no label {label[:100]!r}.")
+            raise DataError(f"Row {row} has no label {label[:100]!r}.", row=row)
         return row, label
 
     def _label_of(self, given: Given, name: str = "label") -> str:

@@ -235,7 +235,9 @@ class AnswerStore:
                 raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: {error}.") from error
             for name, types in _TYPES.items():
                 if not isinstance(values[name], types):
-                    raise DataError(f"Entry {line[0]} of {str(self.path)!r} is damaged: its {name} is of a wrong type.")
+                    raise DataError(
+                        f"Entry {line[0]} of {str(self.path)!r} is damaged: its {name} is of a wrong type.", column=name
+                    )
             event = StoredEvent(**values)
             lacks_cell = event.kind != "merge" and (event.row is None or event.label is None)
             if event.action != "undo" and (lacks_cell or (event.action == "answer" and event.answer is None)):

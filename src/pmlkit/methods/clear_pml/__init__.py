@@ -9,7 +9,7 @@ label becomes a candidate with probability :math:`\rho`, whatever the features s
    `ridge_choice` decides which of them, and with which weighting and penalty.
 3. `score_calibration` : one logistic curve per label makes the scores probabilities.
 4. `posterior` : the noise rate, the weight of having a true label at all, and the probability that each candidate is
-   true given its row's other candidates. `verified` corrects them by a reviewer's answers.
+   true given its row's other candidates, corrected by a reviewer's answers.
 5. `label_correlations` : the log odds of a row's labels correct each other.
 6. `empty_rows` : rows without candidates are negative, or join with the predictor's own answers.
 

@@ -20,8 +20,6 @@ from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 from pmlkit.methods.clear_pml.loo_ridge import LARGEST_LEVERAGE, forward, search_penalty
 
-__all__ = ["BlockRidge", "RowSource", "block_ridge"]
-
 _DENSE = 0.05  # share of cells from which a dense product is faster
 
 Moments = tuple[int, FloatArray, FloatArray]

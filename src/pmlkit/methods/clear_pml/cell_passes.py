@@ -11,10 +11,7 @@ from pmlkit.methods.clear_pml.block_ridge import all_scores, sample_rows
 from pmlkit.methods.clear_pml.cells import Cells, SideBySide
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.posterior import candidate_confidence, no_true_label, true_probabilities
-from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration
-from pmlkit.numerics.sigmoid import expit, logit
-
-__all__ = ["Mode", "NoiseModel", "as_log_odds", "blended_target"]
+from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, expit, logit
 
 Mode = Literal["several", "single"]
 

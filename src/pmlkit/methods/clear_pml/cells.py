@@ -14,9 +14,6 @@ from scipy import sparse
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import row_blocks
-from pmlkit.methods.clear_pml.verified import read_verified
-
-__all__ = ["Cells", "cells_of_block"]
 
 
 @dataclass(frozen=True)
@@ -138,3 +135,24 @@ def cells_of_block(Y: CSR, verified: Any = None) -> Cells:
     where = row_of_cells(pattern), pattern.indices
     candidate = (given | right) & ~wrong
     return Cells(pattern, used, given[where], candidate[where], right[where], wrong[where])
+
+
+def read_verified(verified: Any, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
+    """Return which cells are right, and which wrong, by an array of +1, -1 and 0 (not reviewed).
+
+    - `verified` (n_samples, n_labels);
+    - `shape`: of the candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.cells import read_verified
+    >>> read_verified(np.array([[1, 0, -1]]), (1, 3))
+    (array([[ True, False, False]]), array([[False, False,  True]]))
+    """
+    values = np.asarray(verified.toarray() if sparse.issparse(verified) else verified)
+    if values.shape != shape:
+        raise ValueError(f"verified must have the shape of y, {shape}, got {values.shape}.")
+    if not np.isin(values, (-1, 0, 1)).all():
+        raise ValueError("verified must hold +1 (right), -1 (wrong) and 0 (not reviewed), got other values.")
+    return values > 0, values < 0

@@ -18,21 +18,16 @@ from pmlkit.methods.clear_pml.block_ridge import BlockRidge, candidate_values, s
 from pmlkit.methods.clear_pml.cell_passes import Mode, NoiseModel, as_log_odds
 from pmlkit.methods.clear_pml.dual_ridge import DualRidge
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations, fit_label_correlations
-from pmlkit.methods.clear_pml.posterior import noise_floor, presence_weight, shrunk_count, true_probabilities
+from pmlkit.methods.clear_pml.posterior import (
+    fit_label_rates,
+    likeliest_noise_model,
+    noise_floor,
+    presence_weight,
+    shrunk_count,
+    true_probabilities,
+)
 from pmlkit.methods.clear_pml.primal_ridge import PrimalRidge
-from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, fit_calibration, log_likelihood
-from pmlkit.methods.clear_pml.verified import fit_label_rates, likeliest_noise_model
-from pmlkit.numerics.sigmoid import expit, logit
-
-__all__ = [
-    "COMPETITION",
-    "Estimate",
-    "Evidence",
-    "Final",
-    "Rounds",
-    "correlations_of",
-    "rescaling_shift",
-]
+from pmlkit.methods.clear_pml.score_calibration import ScoreCalibration, expit, fit_calibration, log_likelihood, logit
 
 COMPETITION = 0.8  # a likely candidate speaks against the others of its row
 _PRESENCE_IF_IN_DOUBT = 10.0  # weight of a true label, at most, where the user says that rows may have none

@@ -17,8 +17,6 @@ from pmlkit._typing import FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 from pmlkit.methods.clear_pml.loo_ridge import forward, walk_penalties
 
-__all__ = ["LEAST_REST", "DualRidge", "dual_of_values", "dual_ridge", "search_in_dual"]
-
 LEAST_REST = 1e-6  # of one minus the leverage
 _SMALL = 96
 

@@ -19,8 +19,6 @@ from pmlkit.methods.clear_pml.dual_ridge import dual_of_values, search_in_dual
 from pmlkit.methods.clear_pml.feature_weighting import FeatureMoments, fit_weighting, possible_weightings
 from pmlkit.methods.clear_pml.landmarks import kernel_between
 
-__all__ = ["ROWS", "EmptyRows", "decide_by_sample", "fit_with_pseudo_labels"]
-
 ROWS = 1000
 _LEAST_AUC, _SURE = 0.7, 3.0  # standard errors above one half
 

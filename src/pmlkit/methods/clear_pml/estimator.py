@@ -25,19 +25,19 @@ from pmlkit.methods.clear_pml.empty_rows import EmptyRows, decide_by_sample, fit
 from pmlkit.methods.clear_pml.label_correlations import LabelCorrelations
 from pmlkit.methods.clear_pml.many_labels import MANY_LABELS, ManyLabelRounds
 from pmlkit.methods.clear_pml.primal_ridge import LinearKernel, PrimalRidge, primal_ridge
-from pmlkit.methods.clear_pml.ridge_choice import LANDMARKS, choose_ridge, solves_all_rows
-from pmlkit.methods.clear_pml.survey import (
+from pmlkit.methods.clear_pml.ridge_choice import (
+    LANDMARKS,
     Survey,
+    choose_ridge,
     chosen_rows,
     merge_surveys,
+    solves_all_rows,
     survey_block,
     twin_labels,
     warn_of_twin_labels,
 )
 from pmlkit.methods.clear_pml.word_ridge import WordRidge
 from pmlkit.methods.progress import Progress
-
-__all__ = ["ClearPML"]
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from scipy import sparse
 from pmlkit._typing import Features, FloatArray
 from pmlkit.numerics.scaling import column_moments, scale_of_moments, scaled
 
-__all__ = ["FeatureMoments", "FeatureWeighting", "Weighting", "feature_moments", "fit_weighting", "possible_weightings"]
-
 Weighting = Literal["standard", "unit", "log", "idf"]
 
 _MOSTLY_ZERO = 0.3

@@ -11,9 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from pmlkit._typing import FloatArray
-from pmlkit.numerics.sigmoid import expit
-
-__all__ = ["LabelCorrelations", "fit_label_correlations"]
+from pmlkit.methods.clear_pml.score_calibration import expit
 
 _PRIOR = 8.0  # precision of each correction, times the number of labels
 _STEPS = 6  # more of them change no ranking

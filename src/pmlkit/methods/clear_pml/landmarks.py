@@ -12,14 +12,6 @@ from pmlkit._arrays import row_hash
 from pmlkit._typing import Features, FloatArray, IntArray
 from pmlkit.numerics.products import as_dense
 
-__all__ = [
-    "LandmarkKernel",
-    "kernel_between",
-    "merge_smallest",
-    "row_blocks",
-    "smallest_hashes",
-]
-
 _BLOCK_CELLS = 2_000_000
 _DENSE_CELLS = 80_000_000  # of a sparse matrix, up to which it is made dense for a product
 _ROUNDING = 1e-4  # of squared distances of rows of unit length, in squared widths

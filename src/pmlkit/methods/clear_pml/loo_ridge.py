@@ -15,14 +15,6 @@ from scipy import linalg
 from pmlkit._typing import CSR, Features, FloatArray, IntArray
 from pmlkit.methods.clear_pml.landmarks import LandmarkKernel, row_blocks
 
-__all__ = [
-    "LARGEST_LEVERAGE",
-    "forward",
-    "search_on_landmarks",
-    "search_penalty",
-    "walk_penalties",
-]
-
 _REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 LARGEST_LEVERAGE = 1.0 - 1e-6
 

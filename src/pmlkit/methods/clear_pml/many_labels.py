@@ -17,8 +17,6 @@ from pmlkit.methods.clear_pml.block_ridge import all_scores, candidate_values, s
 from pmlkit.methods.clear_pml.cells import Cells
 from pmlkit.methods.clear_pml.confidence_rounds import Estimate, Evidence, Rounds
 
-__all__ = ["MANY_LABELS", "ManyLabelRounds", "SharedCurve", "fit_shared_curve", "frequency_floor"]
-
 MANY_LABELS = 2_000
 """Labels beyond which these rounds take the place of the others."""
 

@@ -23,8 +23,6 @@ from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.landmarks import row_blocks
 from pmlkit.methods.clear_pml.loo_ridge import LARGEST_LEVERAGE, search_penalty
 
-__all__ = ["LinearKernel", "PrimalRidge", "SparseRows", "primal_ridge"]
-
 _COLUMNS_TO_SEARCH = 1_000  # the first ones, whose regression decides on the penalty
 _COLUMNS_IN_DOUBLE = 2_000
 _FEWEST_ROWS = 20_000  # of a sparse product: more of them do not stay in the processor's caches,

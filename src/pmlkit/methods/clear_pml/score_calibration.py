@@ -5,9 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmlkit._typing import FloatArray, IntArray
-from pmlkit.numerics.sigmoid import expit, logit
-
-__all__ = ["ScoreCalibration", "fit_calibration", "log_likelihood"]
 
 _FREQUENT = 20.0  # positives from which a label counts for the typical slope
 _TYPICAL_SLOPE = 3.0
@@ -169,3 +166,35 @@ def _maximum(
         if not len(moving):
             break
     return intercept, slope
+
+
+# SciPy takes one value after the other; NumPy's exponential and logarithm take several at a time. The results are those
+# of SciPy to a few units in the last place.
+def expit(values: FloatArray) -> FloatArray:
+    """Return ``1 / (1 + exp(-values))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.score_calibration import expit
+    >>> expit(np.array([-1e4, 0.0, 1e4]))
+    array([0. , 0.5, 1. ])
+    """
+    result = np.negative(values)
+    with np.errstate(over="ignore", under="ignore"):
+        np.exp(result, out=result)
+        result += 1.0
+        return np.reciprocal(result, out=result)
+
+
+def logit(probability: FloatArray) -> FloatArray:
+    """Return the log odds of probabilities between 0 and 1, both excluded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmlkit.methods.clear_pml.score_calibration import logit
+    >>> logit(np.array([0.5]))
+    array([0.])
+    """
+    return np.asarray(np.log(probability / (1.0 - probability)))

@@ -21,8 +21,6 @@ from pmlkit.methods.clear_pml.dual_ridge import LEAST_REST
 from pmlkit.methods.clear_pml.feature_weighting import FeatureWeighting
 from pmlkit.methods.clear_pml.landmarks import row_blocks
 
-__all__ = ["WordKernel", "WordRidge", "word_ridge"]
-
 PENALTY = 0.3
 _DIRECTIONS, _OVERSAMPLED, _PASSES = 100, 10, 3
 

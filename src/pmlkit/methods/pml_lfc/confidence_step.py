@@ -18,9 +18,8 @@ from scipy import sparse
 
 from pmlkit._typing import CSR, FloatArray
 from pmlkit.methods.pml_lfc.basis import Basis
-from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
-from pmlkit.methods.pml_lfc.similarity import RowSimilarity
+from pmlkit.methods.pml_lfc.similarity import MANY_LABELS, LabelPairs, RowSimilarity
 from pmlkit.numerics.products import cells_of_product, transposed_product
 from pmlkit.numerics.prox import project_rows_to_simplex
 

@@ -20,9 +20,8 @@ from pmlkit.methods.pml_lfc.block_similarity import block_similarity
 from pmlkit.methods.pml_lfc.block_steps import BlockSteps, block_basis, sampled_distance
 from pmlkit.methods.pml_lfc.confidence_step import Steps
 from pmlkit.methods.pml_lfc.factored import FactoredProblem, low_rank_factors
-from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS
 from pmlkit.methods.pml_lfc.predictor_step import LowRankFit
-from pmlkit.methods.pml_lfc.similarity import Compare, KernelApprox, RowSimilarity, row_similarity
+from pmlkit.methods.pml_lfc.similarity import MANY_LABELS, Compare, KernelApprox, RowSimilarity, row_similarity
 from pmlkit.methods.pml_lfc.solver import Prepared, Solution, StepsInMemory, alternate, refined
 from pmlkit.methods.progress import Progress
 from pmlkit.methods.threads import one_blas_thread

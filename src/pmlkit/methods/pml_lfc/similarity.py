@@ -7,6 +7,7 @@ PML-LFC compares rows by features and labels, :math:`A = S \circ C`. Its updates
 
 No n x n matrix is formed: rare labels use one exact kernel block per label, frequent ones a kernel feature
 map in linear time, and the similarity by labels alone is a product of thin matrices.
+With many labels, products of label by label are kept only for the pairs that stand together in a row (`LabelPairs`).
 Confidences are the ``data`` of a CSR array with the candidates' pattern throughout.
 """
 
@@ -20,7 +21,6 @@ from scipy import sparse
 
 from pmlkit._arrays import row_of_cells
 from pmlkit._typing import CSR, BoolArray, Features, FloatArray, IntArray
-from pmlkit.methods.pml_lfc.label_pairs import MANY_LABELS, LabelPairs
 from pmlkit.numerics.kernels import gaussian_block, nystrom_features
 from pmlkit.numerics.products import cells_of_product, inner_products, transposed_product
 
@@ -37,6 +37,10 @@ N_FEATURES = 96
 """Size of the kernel feature map."""
 _BLOCK_CELLS = 2**23
 _KEPT_FEATURES = 2**28
+MANY_LABELS = 4096
+"""Largest number of labels with dense matrices of labels by labels."""
+
+_PAIRS_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True)
@@ -356,3 +360,53 @@ def squares_of_sample(X: Features, Y: CSR, weight: FloatArray, compare: Compare,
     sampled = float(weight @ block**2 @ weight)
     pairs = X.shape[0] * (X.shape[0] - 1)
     return sampled * n_samples * (n_samples - 1) / pairs if pairs else 0.0
+
+
+class LabelPairs:
+    """The pairs of labels that meet in a row of the candidates Y.
+
+    Memory follows the sum of squared row sizes, 8 bytes a pair, and not the number of labels.
+    """
+
+    def __init__(self, Y: CSR) -> None:
+        sizes = np.diff(Y.indptr).astype(np.int64)
+        self._partners = np.repeat(sizes, sizes)  # of each cell: how many cells its row has
+        self._first_of_row = np.repeat(Y.indptr[:-1].astype(np.int64), sizes)
+        keys = [
+            Y.indices[first].astype(np.int64) * Y.shape[1] + Y.indices[second] for first, second in self._cell_pairs()
+        ]
+        distinct, number = np.unique(np.concatenate(keys), return_inverse=True)
+        self._number, self._size = number.astype(np.int32), len(distinct)
+
+    def _cell_pairs(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the pairs of cells of a row, those of some cells at a time, always in the same order."""
+        ends = np.cumsum(self._partners)
+        begin = 0
+        while begin < len(ends):
+            done = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, done + _PAIRS_AT_ONCE, side="right")))
+            partners = self._partners[begin:end]
+            first = np.repeat(np.arange(begin, end), partners)
+            place = np.arange(len(first)) - np.repeat(ends[begin:end] - partners - done, partners)
+            yield first, self._first_of_row[first] + place
+            begin = end
+
+    def gram(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return ``left' right`` at the pairs; both are cells on the candidates."""
+        result = np.zeros(self._size)
+        done = 0
+        for first, second in self._cell_pairs():
+            number = self._number[done : done + len(first)]
+            result += np.bincount(number, weights=left[second] * right[first], minlength=self._size)
+            done += len(first)
+        return result
+
+    def cells(self, left: FloatArray, gram: FloatArray) -> FloatArray:
+        """Return ``left @ gram`` at the candidates, for a `gram` of the function above."""
+        result = np.zeros(len(left))
+        done = 0
+        for first, second in self._cell_pairs():
+            products = gram[self._number[done : done + len(first)]] * left[second]
+            result[first[0] : first[-1] + 1] = np.bincount(first - first[0], weights=products)
+            done += len(first)
+        return result
