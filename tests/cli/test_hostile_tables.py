@@ -281,6 +281,17 @@ def test_control_c_leaves_no_output(tmp_path):
     assert table.read_bytes() == before
 
 
+@pytest.fixture
+def handlers_restored(monkeypatch):
+    """Restore what ``main`` sets for a process of its own: how signals are handled."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers_restored")
 def test_control_c_while_the_modules_are_being_read(monkeypatch, capsys):
     class Interrupted(ModuleType):
         def __getattr__(self, name):
