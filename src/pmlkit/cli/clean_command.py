@@ -1,6 +1,7 @@
 """The command ``clean``: from a table with messy labels to the same table with better ones, and a report."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,17 +120,8 @@ def clean(
     if not outputs.given and not dry_run:
         raise Misuse("Nothing would be written: name the cleaned table with -o, or use --dry-run.")
     _check_precision(precision)
-    if param and method == "auto":
-        raise Misuse("--param needs --method: parameters belong to a method.")
-    if pred_probs is not None and method != "auto":
-        raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
-    if pred_probs is not None and where.in_blocks:
-        raise Misuse("--pred-probs need no fit: leave --workers, --memory and --dask out.")
-    beside = [path for path in (pred_probs, answers) if path is not None]
-    for path in outputs.given.values():
-        check_output(path, *source.files, *beside, force=force)
-    if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
-        raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
+    _check_judge(method, param, pred_probs, where)
+    _check_outputs(outputs, [*source.files, *(path for path in (pred_probs, answers) if path is not None)], force)
     judge: Any = "auto" if method == "auto" else build_model(method, param)
     limit_jobs(jobs, None if method == "auto" else judge)
     started = time.perf_counter()
@@ -142,6 +134,21 @@ def clean(
             every_row_has_a_label=_ANSWERS[every_row_has_a_label], empty_rows=empty_rows, settle=settle,
         )  # fmt: skip
     chosen: dict[str, Any] = {"precision": precision, "keep_at_least_one": not may_empty_rows}
+    _write(result, table, source, outputs, target, chosen, force)
+    advice = result.advice(**chosen, table=source.retyped())
+    _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
+
+
+def _write(
+    result: "CleaningResult",
+    table: "Table | PMLDataset",
+    source: Source,
+    outputs: Outputs,
+    target: Path | None,
+    chosen: dict[str, Any],
+    force: bool,
+) -> None:
+    """Write all outputs or none; `target`: of the cleaned table."""
     with together():
         if target is not None:
             with Watch(f"writing {target.name}"):
@@ -157,8 +164,22 @@ def clean(
             with Watch(f"writing {outputs.report.name}"):
                 title = f"How clean are the labels of {source.file.name}?"
                 result.report(outputs.report, title=title, **chosen, table=source.retyped(), force=force)
-    advice = result.advice(**chosen, table=source.retyped())
-    _print(result, result.facts(**chosen), table, outputs, common, advice, dry_run, time.perf_counter() - started)
+
+
+def _check_judge(method: str, param: list[str] | None, pred_probs: Path | None, where: Running) -> None:
+    if param and method == "auto":
+        raise Misuse("--param needs --method: parameters belong to a method.")
+    if pred_probs is not None and method != "auto":
+        raise Misuse("--pred-probs and --method exclude each other: either your probabilities judge, or a method.")
+    if pred_probs is not None and where.in_blocks:
+        raise Misuse("--pred-probs need no fit: leave --workers, --memory and --dask out.")
+
+
+def _check_outputs(outputs: Outputs, inputs: Sequence[Path], force: bool) -> None:
+    for path in outputs.given.values():
+        check_output(path, *inputs, force=force)
+    if len({path.resolve() for path in outputs.given.values()}) < len(outputs.given):
+        raise Misuse("--output, --report, --log, --suspects and --missing must be different files.")
 
 
 def _check_precision(precision: float) -> None:
