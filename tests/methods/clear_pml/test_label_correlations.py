@@ -35,6 +35,43 @@ def test_it_minimises_the_penalised_logistic_loss(monkeypatch):
         assert_allclose(fitted.offset[k], plain[3], atol=1e-5)
 
 
+def sparse_problem(n_rows=400, n_labels=60, seed=0):
+    """Log odds, and candidates of which half the labels share rows with few others."""
+    rng = np.random.default_rng(seed)
+    target = rng.uniform(size=(n_rows, n_labels)) < np.where(np.arange(n_labels) < 30, 0.02, 0.5)
+    return rng.normal(size=target.shape) + 3.0 * target - 2.0, 0.7 * target
+
+
+def n_met(target):
+    """Return with how many labels each one shares three rows or more, one pair after the other."""
+    labels = range(target.shape[1])
+    return np.array([sum(np.sum((target[:, j] > 0) & (target[:, k] > 0)) >= 3 for j in labels) for k in labels])
+
+
+def test_labels_that_meet_few_others_have_a_smaller_penalty(monkeypatch):
+    monkeypatch.setattr(label_correlations, "_STEPS", 3000)
+    monkeypatch.setattr(label_correlations, "_TOLERANCE", 0.0)
+    monkeypatch.setattr(label_correlations, "_FEWEST_MET", 35)
+    log_odds, target = sparse_problem()
+    met = n_met(target)
+    fitted = fit_label_correlations(log_odds, target)
+    units = (log_odds - log_odds.mean(axis=0)) / log_odds.std(axis=0)
+    penalty = label_correlations._PRIOR * np.sqrt(60 * np.maximum(met, 35))
+    assert (met < 35).any()
+    assert ((met > 35) & (met < 60)).any()
+    # Where the penalised loss is smallest its slopes are zero.
+    rest = target - expit(log_odds + units @ fitted.weights + fitted.offset)
+    assert_allclose(units.T @ rest, penalty * fitted.weights, atol=1e-5)
+    assert_allclose(rest.mean(axis=0), 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_labels", "rate"), [(50, 0.02), (60, 0.5)])
+def test_few_labels_and_labels_that_all_meet_have_the_full_penalty(n_labels, rate):
+    target = np.random.default_rng(0).uniform(size=(200, n_labels)) < rate
+    assert (n_met(target) == n_labels).all() == (rate == 0.5)
+    assert_allclose(label_correlations._precision(target), label_correlations._PRIOR * n_labels, rtol=1e-15)
+
+
 def test_few_steps_are_enough(monkeypatch):
     log_odds, target = problem(seed=1)
     quick = fit_label_correlations(log_odds, target).adjust(log_odds)

@@ -2,18 +2,20 @@ r"""Correct the log odds of each label by those of the other labels of its row.
 
 The corrected log odds are :math:`z'_k = z_k + b_k + \sum_j w_{jk} \hat z_j`, with :math:`\hat z` standardised.
 The weights are fitted by logistic regression with a ridge penalty that grows with the number of labels, because few
-rows say little about a pair of labels.
+rows say little about a pair of labels. With many labels it is smaller for those that share rows with few others.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from pmlkit._typing import FloatArray
 from pmlkit.methods.clear_pml.score_calibration import expit
 
-_PRIOR = 8.0  # precision of each correction, times the number of labels
+_PRIOR = 8.0  # precision of each correction, times the number of labels:
+_ROWS_TO_MEET = 3  # the geometric mean of all of them and those that share so many rows,
+_FEWEST_MET = 50  # but at least so many
 _STEPS = 6  # more of them change no ranking
 _CELLS_IN_DOUBLE = 1_000_000
 _LARGEST_CURVATURE = 0.25
@@ -73,7 +75,7 @@ def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCor
     units = ((log_odds - mean) / spread).astype(kind, copy=False)
     log_odds, target = log_odds.astype(kind, copy=False), target.astype(kind, copy=False)
     n_labels = units.shape[1]
-    prior = _PRIOR * n_labels
+    prior = _precision(target)
     # One eigenbasis serves all labels: in it, a label's step is a division by its own curvature.
     eigenvalues, vectors = linalg.eigh((units.T @ units).astype(np.float64), check_finite=False)
     squares = np.maximum(np.einsum("ij,ij->j", units, units), 1e-12)
@@ -100,3 +102,14 @@ def fit_label_correlations(log_odds: FloatArray, target: FloatArray) -> LabelCor
         if change.max() < _TOLERANCE:
             break
     return LabelCorrelations(mean, spread, weights, offset)
+
+
+def _precision(target: FloatArray) -> FloatArray:
+    """Return the precision of the corrections of each label."""
+    n_labels = target.shape[1]
+    if n_labels <= _FEWEST_MET:
+        return np.full(n_labels, _PRIOR * n_labels)
+    given = sparse.csr_array(target > 0).astype(np.float32)
+    shared = sparse.csr_array(given.T @ given)
+    n_met = np.bincount(shared.indices[shared.data >= _ROWS_TO_MEET], minlength=n_labels)
+    return np.asarray(_PRIOR * np.sqrt(n_labels * np.maximum(n_met, _FEWEST_MET)))
