@@ -269,6 +269,16 @@ def test_modules_that_the_architecture_names_exist():
     assert missing == set()
 
 
+def test_modules_beside_the_steps_of_clear_pml_exist():
+    steps = (DOCS / "methods" / "clear-pml.md").read_text(encoding="utf-8").split("| step |")[1].split("Cost:")[0]
+    named = [
+        name for line in steps.splitlines() for name in re.findall(r"`(\w+)`", line.rstrip("| ").rpartition("|")[2])
+    ]
+    assert len(named) > 10
+    folder = Path(pmlkit.__file__).parent / "methods" / "clear_pml"
+    assert [name for name in named if not (folder / f"{name}.py").is_file()] == []
+
+
 def test_every_page_is_in_a_contents_list():
     listed = set()
     for page in DOCS.rglob("*.md"):
