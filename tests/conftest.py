@@ -8,6 +8,10 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+# Before NumPy is imported: test processes with several threads each fight over the cores, and take three times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
