@@ -1,7 +1,15 @@
 import pytest
 
 from pmlkit.bench import Plan
+from pmlkit.bench.evaluation import close_sandbox
 from pmlkit.data import make_pml, write
+
+
+@pytest.fixture(autouse=True)
+def fresh_sandbox():
+    """End the process of `run_cell`: it would keep open the pipes of a browser that runs, which could not end then."""
+    yield
+    close_sandbox()
 
 
 @pytest.fixture(scope="session")

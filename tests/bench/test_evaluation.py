@@ -18,12 +18,6 @@ from pmlkit.metrics import evaluate, evaluate_cleaning
 PLENTY = Budget(60, 2000)
 
 
-@pytest.fixture(autouse=True)
-def fresh_sandbox():
-    yield
-    close_sandbox()
-
-
 def one(plan, number=0, budget=PLENTY):
     return run_cell(expand(plan)[number], budget)
 
